@@ -47,7 +47,8 @@ from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleReco
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.requested_runs import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import HandEdits, Watcher
+from ollim_bot.schedule.watcher import Watcher
+from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_files import JobFileChanges, open_repositories
 from ollim_bot.store.run_requests import RequestFolder
@@ -167,7 +168,7 @@ async def running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     journal = RecordingJournal()
     database = new_database(paths.root / f"start-{time.time_ns()}")
     stores = Stores(DatabaseStore(database, clock), open_repositories(paths, journal))
-    book = JobIndex(paths, clock, unused, HandEdits(journal, paths.root, clock))
+    book = JobIndex(paths, clock, unused, ChangeJournal(journal, paths.root, clock))
     dispatch = Dispatcher(
         stores.state, unused, unused, unused, unused, unused, clock, unused, JobRuns()
     )

@@ -22,7 +22,7 @@ from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.paths import DataPaths
 from ollim_bot.schedule.job_index import JobIndex, job_of
-from ollim_bot.schedule.watcher import HandEdits
+from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.webhooks.server import WebhookServer
@@ -104,7 +104,7 @@ async def _served(root: Path, hooks: int) -> AsyncIterator[int]:
     database = new_database(root)
     for number in range(hooks):
         (paths.webhooks / f"h{number}.md").write_text(FILE.format(number=number))
-    index = JobIndex(paths, clock, _NoNotices(), HandEdits(RecordingJournal(), root, clock))
+    index = JobIndex(paths, clock, _NoNotices(), ChangeJournal(RecordingJournal(), root, clock))
     await index.refresh()
     store = DatabaseStore(database, clock)
     await store.transact(_raise_limits)

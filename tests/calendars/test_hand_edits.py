@@ -14,7 +14,6 @@ from ollim_bot.domain.changes import OF_CALENDAR, Changer
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import CalendarRefresher
 from ollim_bot.schedule.job_index import SharedFiles
-from ollim_bot.schedule.watcher import HandEdits
 from ollim_bot.store.calendars import CalendarFiles, CalendarSource
 from ollim_bot.store.change_journal import ChangeJournal
 
@@ -45,15 +44,14 @@ async def test_an_edit_is_a_change_by_hand_that_can_be_undone(data: DataDirector
         clock, shared = ManualClock(NOW), SharedFiles(data.paths)
         changes = file_changes(data.paths, data.journal)
         changes.look([name])
-        journal = ChangeJournal(data.journal, data.paths.root)
-        edits = HandEdits(journal, data.paths.root, clock)
+        edits = ChangeJournal(data.journal, data.paths.root, clock)
         shared.touched()
         path.write_text(FAMILY + "X-NEW:1\n")
         assert shared.touched() == {path}
         edits.saw([path])
         await clock.advance(5)
         edits.settle()
-        journal.keep_noted(changes)
+        edits.keep_noted(changes)
         rows = RowsBeside(data.paths, lambda: NOW)
         (row, *_) = rows.query(lambda tx: tx.changes.newest(5))
         assert (row.place, row.by, row.untrusted) == (name, Changer.HAND, OF_CALENDAR)

@@ -23,7 +23,7 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.database import Database
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
+from ollim_bot.store.job_folder import JobFileIndex, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import leave_update
@@ -111,7 +111,7 @@ def main(root: str, name: str, seed: str, steps: str) -> None:
     )
     folder = data.paths.reminders
     lock = FileLock(data.paths.lock_of(folder))
-    watch = FolderWatch(folder, REMINDERS, disk)
+    watch = JobFileIndex(folder, REMINDERS, disk)
     repository = MarkdownRepository(watch, lock, journal=data.journal)
     Worker(name, database, repository, random.Random(seed)).run()
 

@@ -19,7 +19,7 @@ import pytest
 from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
+from ollim_bot.store.job_folder import JobFileIndex, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS
 
 pytestmark = [pytest.mark.chaos, pytest.mark.real_process]
@@ -86,7 +86,7 @@ def check_jobs(data: DataDirectory, said: Acknowledged) -> None:
     """A job has its last acknowledged change, or a later one that was not acknowledged."""
     folder = data.paths.reminders
     lock = FileLock(data.paths.lock_of(folder))
-    watch = FolderWatch(folder, REMINDERS, OsDisk())
+    watch = JobFileIndex(folder, REMINDERS, OsDisk())
     repository = MarkdownRepository(watch, lock, journal=data.journal)
     report = repository.report()
     assert not report.problems

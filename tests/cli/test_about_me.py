@@ -17,7 +17,7 @@ from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CALLED_BY
 from ollim_bot.domain.changes import Changer
 from ollim_bot.store.changes import FileChanges
-from ollim_bot.store.journal import Git, Note, Repository, record
+from ollim_bot.store.journal import Git, Note, record
 
 pytestmark = pytest.mark.real_process
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real_process
 def commit(terminal: Terminal, day: str, *notes: Note) -> None:
     """Commit as the journal does, on that day."""
     root = terminal.paths.root
-    record(Repository.opened(Git(root.resolve())), notes)
+    record(Git(root.resolve()).opened(), notes)
     at = datetime.fromisoformat(day).replace(hour=12, tzinfo=UTC)
     when = {"GIT_AUTHOR_DATE": at.isoformat(), "GIT_COMMITTER_DATE": at.isoformat()}
     subprocess.run(

@@ -55,7 +55,7 @@ async def test_a_line_sets_what_the_command_line_sets(tmp_path: Path) -> None:
         typed.done(noun, "add", *words)
     typed.done("tasks", "add", "milk", "--due", "tomorrow")
     clock = ManualClock(page.now, zone=BERLIN)
-    journal = ChangeJournal(RecordingJournal(), page.paths.root)
+    journal = ChangeJournal(RecordingJournal(), page.paths.root, clock)
     changes = file_changes(page.paths, journal)
     repositories = open_repositories(page.paths, journal, changes=changes)
     tasks = TaskFile(page.paths, journal, clock.now)

@@ -16,7 +16,7 @@ from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.schedule.job_index import Changes, JobIndex
-from ollim_bot.schedule.watcher import HandEdits
+from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.data_directory import prepare_data_directory
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
@@ -59,7 +59,7 @@ class JobIndexScene:
         self.clock = ManualClock(NOW)
         self.notices = RecordingNotices()
         self.journal = RecordingJournal()
-        self.hand_edits = HandEdits(self.journal, root, self.clock)
+        self.hand_edits = ChangeJournal(self.journal, root, self.clock)
         self.plan = self.paths.routines / "plan.md"
         self.before_each_step: Callable[[str, Path], None] = lambda _, __: None
         self.index = self.open_index()

@@ -41,8 +41,8 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, Channel, Disk
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import HandEdits
 from ollim_bot.store.answer_plans import with_known_plan
+from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import DiskFull
@@ -209,7 +209,7 @@ async def schedule_scene(
     clock = clock or ManualClock(NOW)
     paths = DataPaths(root)
     prepare_data_directory(paths)
-    edits = HandEdits(RecordingJournal(), root, clock)
+    edits = ChangeJournal(RecordingJournal(), root, clock)
     state = store or opened_store(paths, clock, disk)
     changes = FileChanges(paths, state, edits, clock.now)
     repositories = open_repositories(

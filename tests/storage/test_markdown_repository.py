@@ -321,35 +321,11 @@ def test_no_job_file_ever_stops_the_others(data: DataDirectory, raw: bytes) -> N
     assert len(report.jobs) == 2 or report.problems
 
 
-@pytest.mark.real_time
-def test_only_changed_files_are_read_again(data: DataDirectory) -> None:
-    for number in range(5):
-        path = write(data, f"{number}.md", GOOD.replace("good0001", f"id-{number}"))
-        os.utime(path, ns=(0, 0))
-    read: list[str] = []
-    repository = data.open(SteppedDisk(OsDisk(), lambda _, path: read.append(path.name))).routines
-    wait_for_the_clock_to_move_on(data.paths.routines)
-    repository.all()
-    assert len(read) == 5
-    read.clear()
-    write(data, "3.md", GOOD.replace("good0001", "changed"))
-    assert "changed" in [stored.item.spec.id for stored in repository.all()]
-    assert read == ["3.md"]
-
-
 def wait_for_the_clock_to_move_on(folder: Path) -> None:
     """A cached file is used only if its last change was clearly before it was read."""
     newest = max(path.stat().st_ctime_ns for path in folder.iterdir())
     while time.time_ns() - newest < 110_000_000:
         time.sleep(0.01)
-
-
-def test_two_changes_within_the_grain_of_the_clock_are_both_seen(data: DataDirectory) -> None:
-    repository = data.open().routines
-    for number in range(20):
-        path = write(data, "same.md", GOOD.replace("good0001", f"good00{number:02}"))
-        assert path.exists()
-        assert repository.all()[0].item.spec.id == f"good00{number:02}"
 
 
 def test_what_is_gone_is_gone_and_a_missing_folder_is_empty(data: DataDirectory) -> None:

@@ -18,7 +18,7 @@ from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.config import MEMORY
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
+from ollim_bot.store.job_folder import JobFileIndex, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS
 
 
@@ -47,7 +47,7 @@ class StoredFiles:
         self.facts = data.file_store(data.paths.config, MEMORY, disk)
         folder = data.paths.reminders
         lock = FileLock(data.paths.lock_of(folder))
-        watch = FolderWatch(folder, REMINDERS, disk)
+        watch = JobFileIndex(folder, REMINDERS, disk)
         self.reminders = MarkdownRepository(watch, lock, journal=data.journal)
 
 

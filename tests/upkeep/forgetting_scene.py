@@ -24,7 +24,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.engine.transcripts import project_key
 from ollim_bot.store.copies import copy_database
-from ollim_bot.store.journal import Git, Note, Repository, record
+from ollim_bot.store.journal import Git, Note, record
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.steps import leave_update
@@ -75,7 +75,7 @@ def _write_notes(terminal: Terminal) -> None:
         terminal.write("notes/health.md", f"# {SENTENCE}\n\nOnce: {split} {number}\n")
         terminal.write("skills/doctor/SKILL.md", f"Say: {SENTENCE}.\n{OTHER}.\n")
         notes = [Note(root, f"by hand: {SENTENCE}")]
-        record(Repository.opened(Git(root.resolve())), notes)
+        record(Git(root.resolve()).opened(), notes)
     (root / "notes" / "health.md").unlink()
     terminal.write("downloads/letter.txt", f"{OTHER}. {SENTENCE}.")
     undo = {"version": 1, "folder": "", "name": "USER.md", "before": first, "after": ""}

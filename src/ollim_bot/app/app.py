@@ -51,7 +51,7 @@ from ollim_bot.ports import (
 )
 from ollim_bot.schedule.owner_zone import MachineZoneWatch, OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Events, HandEdits, file_events
+from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.attachments.files import FileAttachments
@@ -64,8 +64,7 @@ from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prep
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_files import open_repositories, read_all
-from ollim_bot.store.job_folder import shared_readings
+from ollim_bot.store.job_files import job_folders, open_repositories, read_all
 from ollim_bot.store.journal import GitJournal, open_journal
 from ollim_bot.store.opening import (
     DAILY_LIMIT_NOTICE,
@@ -171,7 +170,7 @@ class App:
         self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
         self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
-        self._job_readings = shared_readings()
+        self._job_folders = job_folders(settings.paths, self._adapters.disk)
         self._policy = PolicyFile(settings.paths, self._problem)
         self._subagents = SubagentFiles(settings.paths)
         calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
@@ -199,8 +198,7 @@ class App:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
             vital: list[Service] = []
-            journal = ChangeJournal(await self._journal(lifetime), paths.root)
-            edits = HandEdits(journal, paths.root, self._clock)
+            edits = ChangeJournal(await self._journal(lifetime), paths.root, self._clock)
             if self._settings.database_url and not await self._led(lifetime, edits):
                 return self._ending
             store = self._adapters.store or await self._opened_store(lifetime, vital, edits)
@@ -232,7 +230,7 @@ class App:
                 vital += surfaces.services(parts.conversation, parts)
                 services = [*surfaces.greetings(parts, announce)]
                 services.append(partial(self._hold_servers, self._scheduler, chosen, servers))
-                keep = partial(journal.run, self._changes(store, edits), parts.echo.show_unwatched)
+                keep = partial(edits.run, self._changes(store, edits), parts.echo.show_unwatched)
                 services.append(partial(self._keep_history, self._scheduler, keep))
                 services += [self._shared.store_records] if self._shared else []
                 services += self._own_services(store, parts, self._scheduler)
@@ -252,7 +250,7 @@ class App:
                 await store.transact(lambda tx: tx.session_history.append(event))
         return self._ending
 
-    async def _led(self, lifetime: AsyncExitStack, edits: HandEdits) -> bool:
+    async def _led(self, lifetime: AsyncExitStack, edits: ChangeJournal) -> bool:
         """Stand by until this machine leads the database that it shares; False if told to end."""
         shared = self._shared = self._shared_database()
         lifetime.push_async_callback(asyncio.to_thread, shared.close)
@@ -269,7 +267,7 @@ class App:
         shared: SharedLead = load_standby("shared_database").SharedDatabase(*given)
         return shared
 
-    async def _show_to_readers(self, shared: SharedLead, edits: HandEdits) -> None:
+    async def _show_to_readers(self, shared: SharedLead, edits: ChangeJournal) -> None:
         """Show the page for reading only, and which machine leads, until cancelled."""
         async with AsyncExitStack() as lifetime:
             opening = asyncio.to_thread(shared.open_for_reading)
@@ -389,7 +387,7 @@ class App:
         await zone.set_clock()
         return zone
 
-    def _opened_repositories(self, store: Store, edits: HandEdits) -> JobRepositories:
+    def _opened_repositories(self, store: Store, edits: ChangeJournal) -> JobRepositories:
         def choose_holder(rivals: Sequence[Job]) -> int:
             return store.query(lambda tx: holder_of_id(tx, rivals))
 
@@ -399,8 +397,8 @@ class App:
             return store.query(lambda tx: with_known_plan(tx, job))
 
         changes = self._changes(store, edits)
-        readings = self._job_readings
-        return open_repositories(paths, edits, disk, choose_holder, readings, plan, changes)
+        folders = self._job_folders
+        return open_repositories(paths, edits, disk, choose_holder, folders, plan, changes)
 
     def _changes(self, store: Store, journal: Journal) -> FileChanges:
         return FileChanges(self._settings.paths, store, journal, self._clock.now)
@@ -410,7 +408,7 @@ class App:
         store: Store,
         repositories: JobRepositories,
         parts: ConversationParts,
-        edits: HandEdits,
+        edits: ChangeJournal,
         zone: OwnerZone,
         persona: Persona,
     ) -> Scheduler:
@@ -425,7 +423,7 @@ class App:
             check_shared=partial(self._check_shared, persona),
             events=self._adapters.events,
             disk=self._adapters.disk,
-            shared=self._job_readings,
+            folders=self._job_folders,
         )
 
     async def _opened_surfaces(self, store: Store) -> Surfaces:

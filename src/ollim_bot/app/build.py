@@ -50,7 +50,7 @@ from ollim_bot.conversation.health import Examiner, HealthPage
 from ollim_bot.conversation.jobs.buttons import JobButtons
 from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
-from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
+from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.listing import JobListing
@@ -72,7 +72,6 @@ from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, R
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.conversation.views import PhoneSettings, SettingPage, money_view
 from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.text import with_program
@@ -104,22 +103,22 @@ from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.requested_runs import RunRequests, WebhookRuns
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.timers import TimerCards
-from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
+from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.breakdowns import StepWriter
 from ollim_bot.store.calendars import readable_copies
+from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.day_receipts import TodayReceipts
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
-from ollim_bot.store.job_files import JobFileChanges
-from ollim_bot.store.job_folder import SharedReadings
+from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.job_files import JobFileChanges, JobFolders
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
-from ollim_bot.tools.guards import JobChecker
 from ollim_bot.upkeep.powers import of_conversation
 from ollim_bot.view_ports import Views
 
@@ -154,8 +153,8 @@ class ConversationDeps:
     gate: Callable[[Allowed, Undecided, Callable[[], Run]], Gate]
     background_tools: BackgroundTools
     journal: Journal
-    job_files: JobChecker
-    former: FormerContents
+    job_files: JobFileChecker
+    former: FileChanges
     working_directory: Path
     status: Status
     doctor: Callable[[], Awaitable[str]]
@@ -494,22 +493,21 @@ def build_schedule(
     store: Store,
     repositories: JobRepositories,
     conversation: ConversationParts,
-    edits: HandEdits,
+    edits: ChangeJournal,
     clock: Clock,
     zone: OwnerZone,
     *,
     check_shared: Callable[[], None] = lambda: None,
     events: Events = file_events,
     disk: Disk | None = None,
-    shared: Mapping[JobKind, SharedReadings] | None = None,
+    folders: JobFolders | None = None,
 ) -> Scheduler:
     """Build the scheduler; `events` yields the file changes that the system reports.
 
-    `shared` has what the repositories have read of the job files. `check_shared` is as in
-    `JobIndex`.
+    `folders` are those of the repositories. `check_shared` is as in `JobIndex`.
     """
     index = JobIndex(
-        paths, clock, conversation.notices, edits, disk, shared, check_shared=check_shared
+        paths, clock, conversation.notices, edits, disk, folders, check_shared=check_shared
     )
     dispatch = Dispatcher(
         store,

@@ -45,7 +45,7 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 from ollim_bot.store.item_answers import show_again
-from ollim_bot.store.job_folder import FolderWatch, kept_versions
+from ollim_bot.store.job_folder import JobFileIndex, kept_versions
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.opening import RowsInMemory, open_database
 from ollim_bot.store.questions import DATABASE, look_into
@@ -440,17 +440,18 @@ class Sentinel:
         claimed: dict[JobKey, list[ScheduledJob]] = {}
         for folder, form in folders:
             try:
-                readings = FolderWatch(folder, form, disk).look().readings
+                readings = JobFileIndex(folder, form, disk).look()
                 kept = kept_versions(self._paths, folder, form, disk).all()
             except StorageError as unreadable:
                 self._report.problems.append(str(unreadable))
                 continue
-            for name, reading in sorted(readings.items(), key=lambda each: each[1].job is None):
-                if job := reading.job or kept.get(name):
+            found = [(each.content.job, name) for name, each in readings.items()]
+            for read, name in sorted(found, key=lambda each: each[0] is None):
+                if job := read or kept.get(name):
                     claimed.setdefault(key_of(job), []).append(job)
-        found = (rivals[holder_among(rivals, armed)] for rivals in claimed.values())
+        holders = (rivals[holder_among(rivals, armed)] for rivals in claimed.values())
         return {
-            key_of(job): with_known_plan(tx, job) if job.follows_answers else job for job in found
+            key_of(job): with_known_plan(tx, job) if job.follows_answers else job for job in holders
         }
 
 

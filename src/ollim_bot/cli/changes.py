@@ -16,7 +16,7 @@ from ollim_bot.domain.changes import ANSWER, SETTING, ChangeRow, row_as_json
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.store.change_reports import newest_changes, older_changes
+from ollim_bot.store.change_rows import newest_changes
 from ollim_bot.store.transaction import Transaction
 
 _USUAL, _MOST = 20, 1000
@@ -87,6 +87,10 @@ def _newest(data: Data, limit: int) -> list[KeptChange]:
 
 
 def _older(data: Data, found: Sequence[KeptChange], limit: int) -> list[OlderChange]:
+    if len(found) >= limit:
+        return []
+    from ollim_bot.store.journal import older_changes
+
     return older_changes(data.paths.root, [each.change for each in found], limit)
 
 

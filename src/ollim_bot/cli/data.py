@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
     from ollim_bot.store.backend import SharedBackend
-    from ollim_bot.store.changes import CommandNotes, FileChanges, Rows
+    from ollim_bot.store.changes import FileChanges, Rows
     from ollim_bot.store.database import Database
     from ollim_bot.store.file_store import Codec
-    from ollim_bot.store.job_folder import MarkdownRepository, Notes
+    from ollim_bot.store.job_folder import MarkdownRepository
     from ollim_bot.store.job_formats import JobFormat
     from ollim_bot.store.journal import GitJournal
     from ollim_bot.store.transaction import Step, Transaction
@@ -96,13 +96,13 @@ class Data:
 
     def repository(self, folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         """Open one repository only: to open all of them would slow a listing."""
-        from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
+        from ollim_bot.store.job_folder import JobFileIndex, MarkdownRepository
 
         return MarkdownRepository(
-            FolderWatch(folder, form, OsDisk()),
+            JobFileIndex(folder, form, OsDisk()),
             FileLock(self.paths.lock_of(folder)),
             journal=self.journal,
-            notes=self._notes(folder),
+            keep=self._keeping,
             choose_holder=self._holder_of_id,
             plan=self.planned,
         )
@@ -124,9 +124,12 @@ class Data:
 
         return self.read(lambda tx: with_known_plan(tx, job)) or job
 
-    def _notes(self, folder: Path) -> Notes | None:
+    def _keeping(self, place: str, after: str | None) -> AbstractContextManager[None]:
         """Changes are kept; the bot shows those of the agent to the owner."""
-        return None if isinstance(self.journal, ReadOnlyJournal) else _LateNotes(self, folder.name)
+        from ollim_bot.store.changes import Acting
+
+        acting = Acting(self.changer, session=self.agent or "")
+        return self.changes().keeping(place, after, acting)
 
     def changes(self) -> FileChanges:
         """The changes of files, with a database that is opened for each question."""
@@ -330,26 +333,6 @@ class _LateRows:
     def query(self, question: Step[T]) -> T:
         with self._data.database() as database:
             return database.query(question)
-
-
-class _LateNotes:
-    """Keeps what a command changes in a folder of jobs; imports what it needs when it does."""
-
-    def __init__(self, data: Data, folder: str) -> None:
-        self._data = data
-        self._folder = folder
-
-    def leave(self, name: str, after: str | None) -> str:
-        return self._notes().leave(name, after)
-
-    def forget(self, key: str) -> None:
-        self._notes().forget(key)
-
-    def _notes(self) -> CommandNotes:
-        from ollim_bot.store.changes import CommandNotes
-
-        data = self._data
-        return CommandNotes(data.changes(), self._folder, data.changer, data.agent or "")
 
 
 class ReadOnlyJournal:

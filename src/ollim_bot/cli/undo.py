@@ -64,10 +64,11 @@ def _undo_answer(change: ChangeRow, data: Data) -> str:
     from ollim_bot.store.store import DatabaseStore
     from ollim_bot.upkeep.powers import of_conversation
 
-    journal = ChangeJournal(data.journal, data.paths.root)
+    clock = SystemClock(data.now.tzinfo or UTC)
+    journal = ChangeJournal(data.journal, data.paths.root, clock)
     repositories = open_repositories(data.paths, journal, plan=data.planned)
     with data.database() as database:
-        store = DatabaseStore(database, SystemClock(data.now.tzinfo or UTC))
+        store = DatabaseStore(database, clock)
         limited = partial(of_conversation, data.paths) if data.shared else None
         files = JobFileChanges(store, repositories, limited)
         job, copy = files.job_of(change.name), new_copy()

@@ -27,7 +27,7 @@ from ollim_bot.domain.shared_files import JobFile, ProfileFile
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, TaskList
-from ollim_bot.store.change_reports import newest_changes, older_changes
+from ollim_bot.store.change_rows import newest_changes
 from ollim_bot.store.changes import (
     CUT,
     TASKS,
@@ -40,6 +40,7 @@ from ollim_bot.store.changes import (
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_folder import read_text
 from ollim_bot.store.job_types import JOB_TYPES
+from ollim_bot.store.journal import older_changes
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.task_undo import TaskUndoer
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -21,10 +20,12 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
-from ollim_bot.schedule.watcher import SCAN_SECONDS, HandEdits
+from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.calendars import CalendarFiles, sources_stamp
-from ollim_bot.store.files import OsDisk
-from ollim_bot.store.job_folder import FolderWatch, SharedReadings, kept_versions
+from ollim_bot.store.change_journal import ChangeJournal
+from ollim_bot.store.files import OsDisk, Stamp, stamps, touched
+from ollim_bot.store.job_files import JobFolders, job_folders
+from ollim_bot.store.job_folder import Readings, kept_versions
 from ollim_bot.store.job_formats import ALLOWED_TOOLS, JobReading
 from ollim_bot.store.job_types import JOB_TYPES
 
@@ -79,26 +80,26 @@ class FileProblem(NamedTuple):
 def states_after(
     files: Mapping[str, FileState],
     folder: Path,
-    readings: Mapping[str, JobReading[Any]],
-    touched: Container[str],
+    versions: Readings[Any],
+    touched_names: Container[str],
     kept: Mapping[str, Job],
     now: float,
 ) -> dict[str, FileState]:
     """The files of a folder by file name, after another look at it.
 
-    `touched` are the files written since the last look. `kept` are the last valid versions, for
-    files that are wrong when they are first seen.
+    `touched_names` are the files written since the last look. `kept` are the last valid versions,
+    for files that are wrong when they are first seen.
     """
     after: dict[str, FileState] = {}
-    for name, reading in readings.items():
+    for name, (_, reading) in versions.items():
         file = files.get(name)
         if file is None:
             after[name] = FileState(folder / name, reading, reading.job or kept.get(name), now)
-        elif reading == file.reading and not (name in touched or file.is_away):
+        elif not (name in touched_names or file.is_away):
             after[name] = file
         else:
             after[name] = FileState(file.path, reading, reading.job or file.job, now)
-    for name in files.keys() - readings.keys():
+    for name in files.keys() - versions.keys():
         gone = files[name]
         if not gone.is_away:
             gone = replace(gone, is_away=True, since=now)
@@ -151,38 +152,19 @@ def _ended(sentence: str) -> str:
     return sentence if sentence.endswith((".", "?")) else f"{sentence}."
 
 
-Readings = Mapping[str, JobReading[Any]]
+Versions = Mapping[JobKind, Readings[Any]]
 FileStates = Mapping[JobKind, Mapping[str, FileState]]
-
-
-@dataclass(frozen=True, slots=True)
-class FolderSnapshot:
-    """What the folders hold at one look: the readings of each kind by file name.
-
-    A kind whose folder could not be listed is in `refusals` instead, with a sentence. `touched` has
-    the names of files that were written or removed since the last look, even if their text is
-    equal.
-    """
-
-    readings: Mapping[JobKind, Readings]
-    refusals: Mapping[JobKind, str] = field(default_factory=dict)
-    touched: Mapping[JobKind, Set[str]] = field(default_factory=dict)
-
-    def shows_the_same_as(self, other: FolderSnapshot) -> bool:
-        """Compare by identity: a look without changes returns the readings of the look before."""
-        return self.refusals == other.refusals and all(
-            other.readings.get(kind) is readings for kind, readings in self.readings.items()
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
     """The jobs and problems after a look; at `settles_at` it needs another one.
 
-    `armed` has the marks of the jobs that were armed before the first look.
+    `versions` is what the folders held; None before the first look. `armed` has the marks of the
+    jobs that were armed before it.
     """
 
-    snapshot: FolderSnapshot | None = None
+    versions: Versions | None = None
     files: FileStates = field(default_factory=lambda: {kind: {} for kind in JOB_TYPES})
     jobs: Mapping[JobKey, IndexedJob] = field(default_factory=dict)
     problems: Sequence[FileProblem] = ()
@@ -190,33 +172,41 @@ class IndexState:
     settles_at: float | None = None
     armed: Mapping[JobKey, str] = field(default_factory=dict)
 
+    def settles_in(self, now: float) -> float | None:
+        return None if self.settles_at is None else self.settles_at - now
+
+    def touched(self, versions: Versions) -> dict[JobKind, set[str]]:
+        """The names of the files of each kind that were written or removed since this look."""
+        known = self.versions or {}
+        return {kind: touched(known.get(kind, {}), found) for kind, found in versions.items()}
+
     def after(
         self,
-        snapshot: FolderSnapshot,
-        folders: Mapping[JobKind, Path],
+        versions: Versions,
+        refused: Mapping[JobKind, str],
+        folders: JobFolders,
         last_good: Mapping[JobKind, Mapping[str, Job]],
         now: float,
     ) -> IndexState:
-        """The state after another look.
+        """The state after another look, with a sentence for each folder that cannot be listed.
 
         `last_good` has earlier versions for files not seen before.
         """
         has_settled = self.settles_at is not None and now >= self.settles_at
-        if (
-            self.snapshot is not None
-            and snapshot.shows_the_same_as(self.snapshot)
-            and not has_settled
-        ):
+        names = self.touched(versions)
+        is_new = (
+            self.versions is None or any(names.values()) or refused.keys() != self.refusals.keys()
+        )
+        if not (is_new or has_settled):
             return self
         files = dict(self.files)
-        for kind, readings in snapshot.readings.items():
-            own, folder, kept = self.files[kind], folders[kind], last_good[kind]
-            touched = snapshot.touched.get(kind, frozenset())
-            files[kind] = states_after(own, folder, readings, touched, kept, now)
+        for kind, found in versions.items():
+            own, path, kept = self.files[kind], folders[kind].path, last_good[kind]
+            files[kind] = states_after(own, path, found, names[kind], kept, now)
         refusals = {
             kind: self.refusals.get(kind)
-            or FileProblem(str(folders[kind]), sentence, now + SECONDS_TO_MEND, kind)
-            for kind, sentence in snapshot.refusals.items()
+            or FileProblem(str(folders[kind].path), sentence, now + SECONDS_TO_MEND, kind)
+            for kind, sentence in refused.items()
         }
         jobs, doubles = self._assign_ids(files)
         every = [(kind, file) for kind, own in files.items() for file in own.values()]
@@ -226,7 +216,9 @@ class IndexState:
         moments = [problem.stands_at for problem in problems]
         moments += [file.settles_at for _, file in every if not file.is_right]
         settles_at = min((moment for moment in moments if moment > now), default=None)
-        return IndexState(snapshot, files, jobs, problems, refusals, settles_at)
+        # A folder that cannot be listed now is compared with what it held before.
+        known = {**(self.versions or {}), **versions}
+        return IndexState(known, files, jobs, problems, refusals, settles_at)
 
     def _assign_ids(self, files: FileStates) -> tuple[dict[JobKey, IndexedJob], list[FileProblem]]:
         """The job of each id, and the problems of ids that several files claim.
@@ -255,128 +247,35 @@ class IndexState:
         return jobs, doubles
 
 
-_Fingerprint = tuple[int, int, int]
-
-
 class SharedFiles:
     """The profile, the tasks, the policy, the skills, and the files of calendars."""
 
     def __init__(self, paths: DataPaths) -> None:
-        self._single = (paths.identity, paths.user, paths.tasks, paths.tool_policy)
-        self._skills = paths.skills
         self._paths = paths
         self._calendars: tuple[object, Sequence[Path]] = (None, ())
-        self._known: dict[Path, _Fingerprint] | None = None
+        self._known: Mapping[str, Stamp] | None = None
 
     def touched(self) -> Set[Path]:
         """The files written or removed since the last call; none at the first call."""
-        known, found = self._known, dict(self._found())
+        paths, known = self._paths, self._known
+        single = (paths.identity, paths.user, paths.tasks, paths.tool_policy)
+        found = stamps((*single, *paths.skills.glob("*/*.md"), *self._calendar_files()))
         self._known = found
         if known is None or known == found:
             return frozenset()
-        return {path for path in known.keys() | found.keys() if known.get(path) != found.get(path)}
-
-    def _found(self) -> Iterator[tuple[Path, _Fingerprint]]:
-        for path in (*self._single, *self._calendar_files()):
-            with suppress(OSError):
-                yield path, _fingerprint(os.stat(path))
-        for skill in _listed(self._skills):
-            for entry in _listed(Path(skill.path)):
-                with suppress(OSError):
-                    if entry.name.endswith(".md") and entry.is_file():
-                        yield Path(entry.path), _fingerprint(entry.stat())
+        return {Path(name) for name in {*known, *found} if known.get(name) != found.get(name)}
 
     def _calendar_files(self) -> Sequence[Path]:
         """The files that are read as calendars; what says so is read again when it has changed."""
-        stamp = sources_stamp(self._paths)
-        if stamp != self._calendars[0]:
+        sources = sources_stamp(self._paths)
+        if sources != self._calendars[0]:
             with suppress(StorageError):
-                sources = CalendarFiles(self._paths).sources()
-                found = [self._paths.root / each.file for each in sources if each.file]
-                self._calendars = stamp, found
+                names = [each.file for each in CalendarFiles(self._paths).sources()]
+                self._calendars = sources, [self._paths.root / name for name in names if name]
         return self._calendars[1]
 
 
-def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
-
-
-def _fingerprint(status: os.stat_result) -> _Fingerprint:
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
 _logger = logging.getLogger(__name__)
-
-
-class JobFiles:
-    """Reads the job folders of one data directory, repeatedly."""
-
-    def __init__(
-        self, paths: DataPaths, disk: Disk, shared: Mapping[JobKind, SharedReadings]
-    ) -> None:
-        self.folders = {kind: paths.jobs(kind) for kind in JOB_TYPES}
-        self._folders = {
-            kind: FolderWatch(path, JOB_TYPES[kind], disk, shared.get(kind))
-            for kind, path in self.folders.items()
-        }
-        self._copies = {
-            kind: kept_versions(paths, path, JOB_TYPES[kind], disk)
-            for kind, path in self.folders.items()
-        }
-        self._kept: dict[JobKind, dict[str, Job]] = {}
-
-    def look(self) -> FolderSnapshot:
-        if not self._kept:
-            self._kept = {kind: self._copies_of(kind) for kind in JOB_TYPES}
-        readings: dict[JobKind, Readings] = {}
-        refusals: dict[JobKind, str] = {}
-        touched: dict[JobKind, Set[str]] = {}
-        for kind, folder in self._folders.items():
-            try:
-                look = folder.look()
-            except Unreadable as refused:
-                refusals[kind] = str(refused)
-            else:
-                readings[kind] = look.readings
-                if look.touched:
-                    touched[kind] = look.touched
-        return FolderSnapshot(readings, refusals, touched)
-
-    def touched(self, snapshot: FolderSnapshot) -> Iterator[Path]:
-        for kind, names in snapshot.touched.items():
-            yield from (self.folders[kind] / name for name in sorted(names))
-
-    @property
-    def last_good(self) -> Mapping[JobKind, Mapping[str, Job]]:
-        """The last valid versions of files that are wrong now, by file name."""
-        return self._kept
-
-    def keep_last_good(self, state: IndexState, now: float) -> None:
-        """Keep copies of the last valid versions of files that stay wrong."""
-        for kind in state.files.keys() - state.refusals.keys():
-            kept, copies, files = self._kept[kind], self._copies[kind], state.files[kind]
-            try:
-                for name in [each for each in kept if each not in files or files[each].is_right]:
-                    copies.drop(name)
-                    del kept[name]
-                for name, file in files.items():
-                    is_wrong = not (file.is_right or file.is_away) and now >= file.settles_at
-                    if is_wrong and file.job is not None and kept.get(name) != file.job:
-                        copies.keep(name, file.job)
-                        kept[name] = file.job
-            except StorageError:  # the version stays in use, but not beyond a restart
-                _logger.warning("The last good %s could not be kept", kind, exc_info=True)
-
-    def _copies_of(self, kind: JobKind) -> dict[str, Job]:
-        try:
-            return self._copies[kind].all()
-        except StorageError:
-            _logger.warning("The last good %ss could not be read", kind, exc_info=True)
-            return {}
 
 
 _MOST_TOLD_AT_ONCE = 5
@@ -431,9 +330,9 @@ class JobIndex:
         paths: DataPaths,
         clock: Clock,
         notices: ProblemNotices,
-        hand_edits: HandEdits,
+        hand_edits: ChangeJournal,
         disk: Disk | None = None,
-        shared: Mapping[JobKind, SharedReadings] | None = None,
+        folders: JobFolders | None = None,
         *,
         check_shared: Callable[[], None] = lambda: None,
     ) -> None:
@@ -442,7 +341,14 @@ class JobIndex:
         self._check_shared = check_shared
         self._shared_changed_at: float | None = clock.monotonic() - SECONDS_TO_MEND
         self._hand_edits = hand_edits
-        self._files = JobFiles(paths, disk or OsDisk(), shared or {})
+        disk = disk or OsDisk()
+        self._folders = folders or job_folders(paths, disk)
+        self._copies = {
+            kind: kept_versions(paths, folder.path, folder.form, disk)
+            for kind, folder in self._folders.items()
+        }
+        # The last valid versions of files that are wrong now, by file name.
+        self._kept: dict[JobKind, dict[str, Job]] = {}
         self._shared = SharedFiles(paths)
         self._state = IndexState()
         self._told: dict[str, str] = {}
@@ -476,19 +382,56 @@ class JobIndex:
         Returns the state, the seconds until each further change, and the CPU seconds of a look that
         finds nothing new.
         """
-        began = time.thread_time()
-        before, snapshot, shared = self._state, self._files.look(), self._shared.touched()
-        took = 0.0 if snapshot.touched else time.thread_time() - began
+        if not self._kept:
+            self._kept = {kind: self._copies_of(kind) for kind in self._folders}
+        before, began = self._state, time.thread_time()
+        versions, refused = self._look_at_folders()
+        names, shared = before.touched(versions), self._shared.touched()
+        took = 0.0 if any(names.values()) else time.thread_time() - began
         # The start of the bot has already noted all changes before the first look.
-        if before.snapshot is not None:
-            self._hand_edits.saw((*self._files.touched(snapshot), *shared))
-        state = before.after(snapshot, self._files.folders, self._files.last_good, now)
+        if before.versions is not None:
+            for kind, folder in self._folders.items():
+                self._hand_edits.saw(folder.path / name for name in names.get(kind, ()))
+            self._hand_edits.saw(shared)
+        state = before.after(versions, refused, self._folders, self._kept, now)
         if state is not before:
-            self._files.keep_last_good(state, now)
-        settled, edits = state.settles_at, self._hand_edits.settle()
-        waits = [] if settled is None else [settled - now]
-        waits += [each for each in (edits, self._settle_shared(now, shared)) if each is not None]
-        return state, waits, took
+            self._keep_last_good(state, now)
+        waits = (state.settles_in(now), self._hand_edits.settle(), self._settle_shared(now, shared))
+        return state, [each for each in waits if each is not None], took
+
+    def _look_at_folders(self) -> tuple[dict[JobKind, Readings[Any]], dict[JobKind, str]]:
+        """What the folders hold now, and a sentence for each that cannot be listed."""
+        versions: dict[JobKind, Readings[Any]] = {}
+        refused: dict[JobKind, str] = {}
+        for kind, folder in self._folders.items():
+            try:
+                versions[kind] = folder.look()
+            except Unreadable as refusal:
+                refused[kind] = str(refusal)
+        return versions, refused
+
+    def _keep_last_good(self, state: IndexState, now: float) -> None:
+        """Keep copies of the last valid versions of files that stay wrong."""
+        for kind in state.files.keys() - state.refusals.keys():
+            kept, copies, files = self._kept[kind], self._copies[kind], state.files[kind]
+            try:
+                for name in [each for each in kept if each not in files or files[each].is_right]:
+                    copies.drop(name)
+                    del kept[name]
+                for name, file in files.items():
+                    is_wrong = not (file.is_right or file.is_away) and now >= file.settles_at
+                    if is_wrong and file.job is not None and kept.get(name) != file.job:
+                        copies.keep(name, file.job)
+                        kept[name] = file.job
+            except StorageError:  # the version stays in use, but not beyond a restart
+                _logger.warning("The last good %s could not be kept", kind, exc_info=True)
+
+    def _copies_of(self, kind: JobKind) -> dict[str, Job]:
+        try:
+            return self._copies[kind].all()
+        except StorageError:
+            _logger.warning("The last good %ss could not be read", kind, exc_info=True)
+            return {}
 
     def _settle_shared(self, now: float, touched: Set[Path]) -> float | None:
         """Check the shared files once their writer has had time to end; None if that is done."""

@@ -1,4 +1,4 @@
-"""Reports when files of the data directory change, and journals what a person changed by hand."""
+"""Reports when files of the data directory change."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from collections.abc import (
     Iterator,
     Mapping,
     Sequence,
-    Set,
 )
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from watchfiles import watch
 
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock, Journal
+from ollim_bot.ports import Clock
 
 SCAN_SECONDS = 10.0
 
@@ -114,59 +113,51 @@ class Watcher:
 
     async def _listen(self, folders: _Folders) -> None:
         """Listen until a folder is replaced or goes away."""
-        async with self._heard(folders) as moved:
-            checking = asyncio.create_task(self._moved_unheard(folders))
-            try:
-                await asyncio.wait((moved, checking), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await _ended(checking)
-            if moved.done():
-                moved.result()
+        loop, stop = asyncio.get_running_loop(), threading.Event()
+        ended: asyncio.Future[Exception | None] = loop.create_future()
+
+        def hear() -> None:
+            loop.call_soon_threadsafe(ended.set_result, self._hear(folders, loop, stop))
+
+        # A thread of the pool would be occupied for as long as the bot runs.
+        thread = threading.Thread(target=hear, name="watcher", daemon=True)
+        thread.start()
+        checking = asyncio.create_task(self._moved_unheard(folders))
+        try:
+            await asyncio.wait((ended, checking), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._is_listening = False
+            stop.set()
+            await _ended(checking)
+            await asyncio.shield(asyncio.to_thread(thread.join))
+        if ended.done() and (trouble := ended.result()) is not None:
+            raise trouble
         self.woken.set()
 
     async def _moved_unheard(self, folders: _Folders) -> None:
         while await asyncio.to_thread(_identities, self._paths) == folders:
             await self._clock.sleep(SCAN_SECONDS)
 
-    @asynccontextmanager
-    async def _heard(self, folders: _Folders) -> AsyncIterator[asyncio.Future[None]]:
-        """Report changes in a thread.
-
-        The future is done when a folder moves, and fails with the events.
-        """
-        loop = asyncio.get_running_loop()
-        moved: asyncio.Future[None] = loop.create_future()
-        stop = threading.Event()
-
-        def hear() -> None:
-            try:
-                for number, burst in enumerate(self._events(folders, stop)):
-                    paths = frozenset(burst)
-                    # Changes before the first burst were not reported.
-                    if paths or number == 0:
-                        loop.call_soon_threadsafe(self._hear, moved, paths)
-                if not stop.is_set():
-                    raise RuntimeError("it has fallen silent")
-            except Exception as trouble:  # noqa: BLE001 - handed to the waiting task
-                loop.call_soon_threadsafe(_fail, moved, trouble)
-
-        # A thread of the pool would be occupied for as long as the bot runs.
-        thread = threading.Thread(target=hear, name="watcher", daemon=True)
-        thread.start()
-        try:
-            yield moved
-        finally:
-            self._is_listening = False
-            stop.set()
-            moved.cancel()
-            await asyncio.shield(asyncio.to_thread(thread.join))
-
-    def _hear(self, moved: asyncio.Future[None], paths: Set[Path]) -> None:
-        self._is_listening = not moved.done()
-        self.woken.set()
+    def _hear(
+        self, folders: _Folders, loop: asyncio.AbstractEventLoop, stop: threading.Event
+    ) -> Exception | None:
+        """Report changes, in a thread, until told to stop, or until a folder is touched itself."""
         watched, skills = _watched(self._paths), self._paths.skills
-        if not moved.done() and any(path in watched or path.parent == skills for path in paths):
-            moved.set_result(None)
+        try:
+            for number, burst in enumerate(self._events(folders, stop)):
+                paths = frozenset(burst)
+                # Changes before the first burst were not reported.
+                if paths or number == 0:
+                    loop.call_soon_threadsafe(self._wake)
+                if any(path in watched or path.parent == skills for path in paths):
+                    return None
+        except Exception as trouble:  # noqa: BLE001 - raised by the waiting task
+            return trouble
+        return None if stop.is_set() else RuntimeError("it has fallen silent")
+
+    def _wake(self) -> None:
+        self._is_listening = True
+        self.woken.set()
 
     async def _say(self, trouble: Exception) -> None:
         if self._is_told:
@@ -202,80 +193,7 @@ def _identity(folder: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _fail(moved: asyncio.Future[None], trouble: Exception) -> None:
-    if not moved.done():
-        moved.set_exception(trouble)
-
-
 async def _ended(*tasks: asyncio.Task[object]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-# The program notes its own writes at once, and writes of the agent when the call has ended.
-_GRACE_SECONDS = 3.0
-_REMEMBERED_SECONDS = 60.0
-
-_Fingerprint = tuple[int, int, int] | None
-
-
-class HandEdits:
-    """A `Journal` for the writers of the program; a change that none notes was made by hand."""
-
-    def __init__(self, journal: Journal, root: Path, clock: Clock) -> None:
-        self._journal = journal
-        self._root = root
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._noted: dict[Path, tuple[float, _Fingerprint]] = {}
-        self._seen: dict[Path, float] = {}
-
-    def note(self, path: Path, message: str, source: str = "") -> None:
-        place, now = _place(self._root / path), self._clock.monotonic()
-        with self._lock:
-            self._noted.pop(place, None)
-            self._noted[place] = now, _fingerprint(place)
-            while now - self._noted[oldest := next(iter(self._noted))][0] > _REMEMBERED_SECONDS:
-                del self._noted[oldest]
-        self._journal.note(path, message, source)
-
-    def saw(self, paths: Iterable[Path]) -> None:
-        """Remember that these files below the root were written or removed."""
-        now = self._clock.monotonic()
-        with self._lock:
-            self._seen.update((path, now) for path in paths)
-
-    def settle(self) -> float | None:
-        """Journal the changes that no writer has noted in time.
-
-        Returns in how many seconds the next change is old enough; None if there is none.
-        """
-        now = self._clock.monotonic()
-        with self._lock:
-            ripe = [path for path, at in self._seen.items() if now - at >= _GRACE_SECONDS]
-            for path in ripe:
-                del self._seen[path]
-            by_hand = []
-            for path in ripe:
-                place = _place(path)
-                # Whether the file is still as a writer of the program noted it.
-                if place not in self._noted or self._noted[place][1] != _fingerprint(place):
-                    by_hand.append(path)
-            waits = [at + _GRACE_SECONDS - now for at in self._seen.values()]
-        for path in by_hand:
-            self._journal.note(path, f"by hand: {path.relative_to(self._root)}")
-        return min(waits, default=None)
-
-
-def _place(path: Path) -> Path:
-    """One path for all names of a file, with the links of its folder resolved."""
-    return Path(os.path.realpath(path.parent), path.name)
-
-
-def _fingerprint(path: Path) -> _Fingerprint:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ctime_ns, status.st_size, status.st_ino

@@ -8,9 +8,8 @@ changed.
 
 from __future__ import annotations
 
-import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
@@ -31,7 +30,15 @@ from ollim_bot.store.file_store import (
     set_aside,
     versioned,
 )
-from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
+from ollim_bot.store.files import (
+    PRIVATE,
+    FileLock,
+    OsDisk,
+    Stamp,
+    remove_durably,
+    stamps,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     from ollim_bot.paths import DataPaths
@@ -243,23 +250,14 @@ def read_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:
     return CalendarFiles(paths).copies()
 
 
-def copies_stamp(paths: DataPaths) -> frozenset[tuple[str, int, int]]:
+def copies_stamp(paths: DataPaths) -> Mapping[str, Stamp]:
     """Differs from an earlier one if a copy was written or removed since."""
-    return _stamp(paths, _COPY)
+    return stamps(paths.calendars.glob(f"*{_COPY}"))
 
 
-def sources_stamp(paths: DataPaths) -> frozenset[tuple[str, int, int]]:
+def sources_stamp(paths: DataPaths) -> Mapping[str, Stamp]:
     """Differs from an earlier one if a calendar was subscribed or removed since."""
-    return _stamp(paths, _SOURCE)
-
-
-def _stamp(paths: DataPaths, ending: str) -> frozenset[tuple[str, int, int]]:
-    try:
-        with os.scandir(paths.calendars) as found:
-            stats = [(each.name, each.stat()) for each in found if each.name.endswith(ending)]
-    except OSError:
-        return frozenset()
-    return frozenset((name, one.st_mtime_ns, one.st_ino) for name, one in stats)
+    return stamps(paths.calendars.glob(f"*{_SOURCE}"))
 
 
 def readable_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:

@@ -5,36 +5,90 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.changes import Changer
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import Journal
+from ollim_bot.ports import Clock, Journal
 from ollim_bot.store.changes import TASKS, FileChanges, changer_now, is_watched, shared_file
+from ollim_bot.store.files import Stamp, stamp
+
+# The program notes its own writes at once, and writes of the agent when the call has ended.
+_GRACE_SECONDS = 3.0
+_REMEMBERED_SECONDS = 60.0
 
 
 class ChangeJournal:
-    """A `Journal` that also has the changes kept that no writer of the program keeps itself."""
+    """A `Journal` that also has the changes kept that no writer of the program keeps itself.
 
-    def __init__(self, journal: Journal, root: Path) -> None:
+    What was seen to change and is not as a writer notes it within a moment was changed by hand.
+    """
+
+    def __init__(self, journal: Journal, root: Path, clock: Clock) -> None:
         self._journal = journal
-        self._root = Path(os.path.realpath(root))
+        self._root = root
+        self._real_root = Path(os.path.realpath(root))
+        self._clock = clock
         self._lock = threading.Lock()
+        self._noted: dict[Path, tuple[float, Stamp]] = {}
+        self._seen: dict[Path, float] = {}
         self._waiting: dict[str, Changer] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_more = asyncio.Event()
 
     def note(self, path: Path, message: str, source: str = "") -> None:
+        file, now = self._real(path), self._clock.monotonic()
+        with self._lock:
+            self._noted.pop(file, None)
+            self._noted[file] = now, stamp(file)
+            while now - self._noted[oldest := next(iter(self._noted))][0] > _REMEMBERED_SECONDS:
+                del self._noted[oldest]
         self._journal.note(path, message, source)
+        self._keep(file, partial(_changer, message))
+
+    def saw(self, paths: Iterable[Path]) -> None:
+        """Remember that these files below the root were written or removed."""
+        now = self._clock.monotonic()
+        with self._lock:
+            self._seen.update((path, now) for path in paths)
+
+    def settle(self) -> float | None:
+        """Journal the changes that no writer has noted in time.
+
+        Returns in how many seconds the next change is old enough; None if there is none.
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            ripe = [path for path, at in self._seen.items() if now - at >= _GRACE_SECONDS]
+            for path in ripe:
+                del self._seen[path]
+            files = {path: self._real(path) for path in ripe}
+            # Whether the file is still as a writer of the program noted it.
+            by_hand = [
+                path
+                for path, file in files.items()
+                if file not in self._noted or self._noted[file][1] != stamp(file)
+            ]
+            waits = [at + _GRACE_SECONDS - now for at in self._seen.values()]
+        for path in by_hand:
+            self._journal.note(path, f"by hand: {path.relative_to(self._root)}")
+            self._keep(files[path], lambda _: Changer.HAND)
+        return min(waits, default=None)
+
+    def _real(self, path: Path) -> Path:
+        """One path for all names of a file, with the links of its folder resolved."""
         whole = self._root / path
-        real = Path(os.path.realpath(whole.parent), whole.name)
-        if not real.is_relative_to(self._root):
+        return Path(os.path.realpath(whole.parent), whole.name)
+
+    def _keep(self, file: Path, changer: Callable[[str], Changer | None]) -> None:
+        if not file.is_relative_to(self._real_root):
             return
-        place = real.relative_to(self._root).as_posix()
-        by = _changer(place, message) if is_watched(place) else None
+        place = file.relative_to(self._real_root).as_posix()
+        by = changer(place) if is_watched(place) else None
         if by is None:
             return
         with self._lock:
@@ -65,10 +119,8 @@ class ChangeJournal:
             changes.look([place], by, CONVERSATION if by is Changer.AGENT else "")
 
 
-def _changer(place: str, message: str) -> Changer | None:
+def _changer(message: str, place: str) -> Changer | None:
     """Who made the change that is noted so, if no one has kept it; None if its writer keeps it."""
-    if message.startswith("by hand: "):
-        return Changer.HAND
     if message.startswith("auto: "):
         return None if shared_file(place) is not None else Changer.AGENT
     if message.startswith("undo: "):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
+from ollim_bot.domain.change_list import ChangeFilter, KeptChange
 from ollim_bot.domain.changes import KEPT_FOR, MOST_ROWS, SETTING, Changer, ChangeRow
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
@@ -193,3 +195,24 @@ def note_settings(
             place = f"{SETTING}:{name}"
             key = rows.new_key(place)
             rows.put(ChangeRow(key, at, place, by, old, new, undoes=undoes))
+
+
+# How many rows are read at once.
+_CHUNK = 500
+
+
+def newest_changes(
+    rows: ChangeRows, limit: int, meant: ChangeFilter | None = None
+) -> list[KeptChange]:
+    """The newest changes that are meant, the newest first."""
+    found: Iterable[ChangeRow] = rows.newest(limit)
+    if meant is not None and meant != ChangeFilter():
+        found = filter(meant.has, _likely(rows, meant, min(limit, _CHUNK)))
+    return [KeptChange(each, rows.is_undone(each.key)) for each in islice(found, limit)]
+
+
+def _likely(changes: ChangeRows, wanted: ChangeFilter, chunk: int) -> Iterator[ChangeRow]:
+    rows = changes.likely(wanted.who, wanted.words, chunk)
+    while rows:
+        yield from rows
+        rows = changes.likely(wanted.who, wanted.words, chunk, rows[-1].key)

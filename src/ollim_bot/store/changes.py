@@ -44,6 +44,7 @@ from ollim_bot.store.files import (
     create_atomically,
     remove_durably,
     replace_unchanged,
+    stamp,
 )
 from ollim_bot.store.job_checker import JobFileChecker, text_at
 from ollim_bot.store.marks import by_hand, hash_of
@@ -219,6 +220,28 @@ class FileChanges:
         self._rows.run(step)
         return key
 
+    @contextmanager
+    def keeping(self, place: str, after: str | None, who: Acting | None = None) -> Iterator[None]:
+        """Keep a change of a job file before it is made, and forget it if that fails.
+
+        What the program does by itself is not kept. Only the agent is refused a change that cannot
+        be kept. The caller holds the lock of the file's folder. Raises `StorageError`.
+        """
+        who, key = who or _ACTING.get(), ""
+        try:
+            if who.by is not Changer.PROGRAM:
+                given = {"key": who.key, "session": who.session}
+                key = self.leave(place, after, who.by, **given, is_told=who.is_told)
+        except StorageError:
+            if who.session:
+                raise
+        try:
+            yield
+        except OllimError:
+            if key:
+                self.drop(key)
+            raise
+
     def forget(self, key: str) -> None:
         """Note that a change by a command was shown to the owner."""
 
@@ -250,11 +273,8 @@ class FileChanges:
         Those that were never made, because the command was killed, are forgotten.
         """
         waiting = self._rows.query(lambda tx: tx.changes.unseen())
-        for lock in dict.fromkeys(self._lock_of(each.place) for each in waiting):
-            with FileLock(lock).held():
-                # A command makes its change before it releases the lock, so that they are final.
-                noted = self._rows.query(lambda tx: tx.changes.unseen())
-                self._forget_unmade([each for each in noted if self._lock_of(each.place) == lock])
+        # A command makes its change before it releases the lock, so that a look finds it final.
+        self.look({each.place for each in waiting}, has_unmade=True)
         listed = self._rows.query(lambda tx: tx.changes.unseen()) if waiting else ()
         return [
             FileChange(each.key, file, each.before, each.after, each.at, each.session)
@@ -379,12 +399,18 @@ class FileChanges:
             raise WriteFailed(path, "is being written by another program. Try again.")
 
     def look(
-        self, places: Iterable[str] | None = None, by: Changer = Changer.HAND, session: str = ""
+        self,
+        places: Iterable[str] | None = None,
+        by: Changer = Changer.HAND,
+        session: str = "",
+        *,
+        has_unmade: bool = False,
     ) -> None:
         """Keep what has changed in these files since the last look; all files without `places`.
 
         The first look at a file only remembers it, until all were looked at; that at a calendar
-        always does. Raises `StorageError`.
+        always does. A look at all files, and one that says so, also forgets a change that was kept
+        and never made. Raises `StorageError`.
         """
         stamps: dict[str, str] = {}
         begun = BegunWrites()
@@ -402,7 +428,7 @@ class FileChanges:
             for first in range(0, len(changed), _AT_ONCE):
                 with FileLock(lock).held():
                     some = changed[first : first + _AT_ONCE]
-                    self._look_at(some, by, session, is_whole=places is None)
+                    self._look_at(some, by, session, has_unmade=has_unmade or places is None)
         if places is None:
             self.settle_marks()
             self._rows.run(lambda tx: tx.changes.remember(_ALL, None))
@@ -430,26 +456,28 @@ class FileChanges:
             missing = (each for each in old if title_key(each.title) not in known)
             yield from (each for each in missing if not self._rows.query(partial(_is_kept, each)))
 
-    def _look_at(self, places: Sequence[str], by: Changer, session: str, *, is_whole: bool) -> None:
+    def _look_at(
+        self, places: Sequence[str], by: Changer, session: str, *, has_unmade: bool
+    ) -> None:
         at = self._now()
         found: list[tuple[str, str, str | None]] = []
         for place in places:
-            stamp = self._stamp(place)
+            seen = self._stamp(place)
             with suppress(Unreadable):
-                found.append((place, stamp, self._text(place)))
+                found.append((place, seen, self._text(place)))
 
         def step(tx: Transaction) -> None:
             rows = tx.changes
             is_first = rows.known(_ALL) is None
-            for place, stamp, text in found:
+            for place, seen, text in found:
                 known = rows.known(place)
                 before = None if known is None else known[1]
-                rows.remember(place, text, stamp)
+                rows.remember(place, text, seen)
                 is_new = known is None and (is_first or place.endswith(CALENDAR))
                 if text == before or by is Changer.PROGRAM or is_new:
                     continue
                 last = rows.last_of(place)
-                if is_whole and last is not None and (last.before, last.after) == (text, before):
+                if has_unmade and last is not None and (last.before, last.after) == (text, before):
                     # It was kept, and never made.
                     rows.remove(last.key)
                     continue
@@ -479,21 +507,7 @@ class FileChanges:
             yield from (name for name in sorted(names) if (root / name).is_file())
 
     def _stamp(self, place: str) -> str:
-        try:
-            status = os.stat(self._paths.root / place)
-        except OSError:
-            return ""
-        return f"{status.st_ctime_ns} {status.st_size} {status.st_ino}"
-
-    def _forget_unmade(self, noted: Sequence[ChangeRow]) -> None:
-        """Forget changes never made: the file is as before, and no later change builds on them."""
-        for number, change in enumerate(noted):
-            later = (each for each in noted[number + 1 :] if each.place == change.place)
-            if any(each.before == change.after for each in later):
-                continue
-            with suppress(StorageError):
-                if self._text(change.place) == change.before != change.after:
-                    self.drop(change.key)
+        return " ".join(map(str, stamp(self._paths.root / place) or ()))
 
     def _text(self, place: str) -> str | None:
         return text_at(self._disk, self._paths.root / place)
@@ -570,48 +584,6 @@ def refuse_setting_undo(tx: Transaction, change: ChangeRow) -> None:
     command = f"`ollim-bot config set {name} {words}`"
     if name == "permission_mode" and _MODES.index(words) > _MODES.index(str(change.after)):
         raise UndoRefused(f"That would allow more again. If you want that: {command}.")
-
-
-class CommandNotes:
-    """Keeps what a command or the program changes in one folder of jobs, before it is done.
-
-    `session` says where the agent called the command; empty for a person, who is not refused
-    a change that cannot be kept.
-    """
-
-    def __init__(
-        self, changes: FileChanges, folder: str, by: Changer | None = None, session: str = ""
-    ) -> None:
-        self._changes = changes
-        self._folder = folder
-        self._who = None if by is None else Acting(by, session=session)
-
-    def leave(self, name: str, after: str | None) -> str:
-        """Keep a change; the caller holds the folder's lock.
-
-        Returns a key. Raises `StorageError`.
-        """
-        who = self._who or _ACTING.get()
-        if who.by is Changer.PROGRAM:
-            return ""
-        try:
-            return self._changes.leave(
-                f"{self._folder}/{name}",
-                after,
-                who.by,
-                key=who.key,
-                session=who.session,
-                is_told=who.is_told,
-            )
-        except StorageError:
-            if who.session:
-                raise
-            return ""
-
-    def forget(self, key: str) -> None:
-        """Forget a change that will not be made."""
-        if key:
-            self._changes.drop(key)
 
 
 def is_watched(place: str) -> bool:

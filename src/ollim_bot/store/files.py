@@ -1,4 +1,4 @@
-"""Atomic and durable changes of files, and locks between processes."""
+"""Changes files atomically and durably, locks them, and reads each version of them once."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.plain_files import UnsuitableFile, open_file, opened_file, read_file
 
 if TYPE_CHECKING:
     from ollim_bot.ports import Disk
+
+T = TypeVar("T")
 
 PRIVATE = 0o600
 SHARED = 0o644
@@ -229,3 +233,99 @@ class FileLock:
             return open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as refused:
             raise WriteFailed(self._path, f"could not be locked: {refused.strerror}.") from refused
+
+
+# Two changes within the clock's resolution look like one, so a file this fresh is read again.
+_GRAIN_NS = 100_000_000
+
+# Change time, size and inode; None for a name that leads to no file.
+Stamp = tuple[int, int, int] | None
+
+
+def stamp(entry: Path | os.DirEntry[str]) -> Stamp:
+    """Differs from an earlier one if the file was written or replaced since."""
+    try:
+        status = entry.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_ctime_ns, status.st_size, status.st_ino
+
+
+def stamps(paths: Iterable[Path]) -> dict[str, Stamp]:
+    return {str(path): stamp(path) for path in paths}
+
+
+class SeenFile(NamedTuple, Generic[T]):
+    """What a file holds since it was written last: another object after each write."""
+
+    stamp: Stamp
+    content: T
+
+
+class FileReadings(Generic[T]):
+    """What some files hold, by name, in order. For any thread.
+
+    `list_files` returns the present stamps by name, and `read` the content of one; it raises
+    `FileNotFoundError` if the file is gone by then. What `is_final` refuses is read again at the
+    next look, though the file looks the same.
+    """
+
+    def __init__(
+        self,
+        list_files: Callable[[], Mapping[str, Stamp]],
+        read: Callable[[str], T],
+        is_final: Callable[[T], bool] = lambda _: True,
+    ) -> None:
+        self._list_files = list_files
+        self._read = read
+        self._is_final = is_final
+        self._stamps: Mapping[str, Stamp] = {}
+        self._fresh: frozenset[str] = frozenset()
+        self._versions: Mapping[str, SeenFile[T]] = {}
+        self._lock = threading.Lock()
+
+    def look(self) -> Mapping[str, SeenFile[T]]:
+        """Look at the files now. Returns the same object as before if none was touched."""
+        with self._lock:
+            listed = self._list_files()
+            if listed != self._stamps or self._fresh:
+                self._look_again(listed)
+            return self._versions
+
+    def is_as(self, versions: Mapping[str, SeenFile[T]]) -> bool:
+        """Whether a look would return these versions; nothing is read."""
+        listed = {name: each for name, each in self._list_files().items() if each is not None}
+        return versions == self._versions and listed == self._stamps
+
+    def _look_again(self, listed: Mapping[str, Stamp]) -> None:
+        before, now = self._versions, time.time_ns()
+        found: dict[str, SeenFile[T]] = {}
+        for name in sorted(listed):
+            known, seen_stamp = before.get(name), listed[name]
+            if known is not None and known.stamp == seen_stamp and name not in self._fresh:
+                found[name] = known
+                continue
+            with suppress(FileNotFoundError):
+                found[name] = self._read_again(name, seen_stamp, known)
+        self._stamps = {name: listed[name] for name in found}
+        self._fresh = frozenset(name for name in found if self._is_fresh(found[name], now))
+        if touched(before, found):
+            self._versions = found
+
+    def _is_fresh(self, seen: SeenFile[T], now: int) -> bool:
+        is_old = seen.stamp is not None and abs(now - seen.stamp[0]) > _GRAIN_NS
+        return not (is_old and self._is_final(seen.content))
+
+    def _read_again(self, name: str, seen: Stamp, known: SeenFile[T] | None) -> SeenFile[T]:
+        """The file as it is now; the object from before if nothing shows that it was written."""
+        content = self._read(name)
+        if known is None or known.content != content:
+            return SeenFile(seen, content)
+        return known if known.stamp == seen else SeenFile(seen, known.content)
+
+
+def touched(before: Mapping[str, SeenFile[T]], after: Mapping[str, SeenFile[T]]) -> set[str]:
+    """The names of the files that are new, written or removed."""
+    if before is after:
+        return set()
+    return {name for name in {*before, *after} if before.get(name) is not after.get(name)}

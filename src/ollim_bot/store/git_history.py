@@ -11,7 +11,7 @@ from ollim_bot.domain.forgetting import Passage
 from ollim_bot.errors import OllimError
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.files import OsDisk, write_atomically
-from ollim_bot.store.journal import Git, Repository, has_repository
+from ollim_bot.store.journal import Git, has_repository
 
 # What the owner has set up. All else in the folder of git is history.
 SETTINGS = frozenset(("config", "config.worktree", "description", "hooks", "info"))
@@ -31,8 +31,8 @@ class HistoryText:
         self._folder = self._git.root / ".git"
         self._is_there = has_repository(self._git.root)
         if self._is_there:
-            repository = Repository.opened(self._git)
-            self._git, self._folder = repository.git, repository.folder
+            self._git = self._git.opened()
+            self._folder = self._git.folder or self._folder
         if (self._folder / "commondir").exists():
             raise OllimError(
                 f"The history of {root} is part of another repository, {self._folder}. "

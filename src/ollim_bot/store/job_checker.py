@@ -14,7 +14,7 @@ from ollim_bot.ports import Disk
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument, Document
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.job_folder import FolderWatch
+from ollim_bot.store.job_folder import JobFileIndex
 from ollim_bot.store.job_formats import FieldProblem, WrongValue, words
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.skill_files import TOOLS, SkillFolder, read_document
@@ -23,20 +23,22 @@ _FORMS = {JobFolder(kind.plural): form for kind, form in JOB_TYPES.items()}
 
 
 class JobFileChecker:
-    """A `JobChecker` of a data directory."""
+    """Knows the rules by which the job and skill files of a data directory are read."""
 
     def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
         self._root = paths.root
         self._disk = disk or OsDisk()
         self._skills = SkillFolder(paths.skills)
         self._folders = {
-            name: FolderWatch(paths.root / name, form, self._disk) for name, form in _FORMS.items()
+            name: JobFileIndex(paths.root / name, form, self._disk) for name, form in _FORMS.items()
         }
 
     def text(self, file: SharedFile) -> str | None:
+        """The present content of the file; None if there is none. Raises `Unreadable`."""
         return text_at(self._disk, self._root / str(file))
 
     def read(self, file: JobFile, text: str) -> FileReading:
+        """Parse `text` as that file. Changes nothing."""
         try:
             _refuse_bytes(text)
             document = frontmatter.parse(text)
@@ -53,18 +55,20 @@ class JobFileChecker:
         return FileReading(sentences, reading.job, tools, line, set_by, untrusted)
 
     def tools_of_skills(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The patterns that these skills add to a job."""
         return self._skills.read().tools_of(names) if names else ()
 
     def unusable_skills(self, names: Sequence[str]) -> Sequence[str]:
+        """A sentence for each of these skills that does not load."""
         skills = self._skills.read() if names else SkillSet()
         return [f"{name} {skills.why_unusable(name)}" for name in skills.unusable(names)]
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
-        readings = self._folders[file.folder].look().readings
+        """Other files of the same folder that have the id."""
         return [
             str(JobFile(file.folder, name))
-            for name, reading in readings.items()
-            if reading.job_id == job_id and name != file.name
+            for name, each in self._folders[file.folder].look().items()
+            if each.content.job_id == job_id and name != file.name
         ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ollim_bot.domain.due_items import note_of, reminder_from
 from ollim_bot.domain.job_kinds import JobKind
@@ -17,9 +17,9 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.errors import DuplicateId, NotFound, OllimError, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobRepositories, Journal
-from ollim_bot.store.changes import CommandNotes, FileChanges
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import ChooseHolder, FolderWatch, MarkdownRepository, SharedReadings
+from ollim_bot.store.job_folder import ChooseHolder, JobFileIndex, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.routine_format import ROUTINES
@@ -28,6 +28,7 @@ from ollim_bot.store.transaction import JobOp, JobOps
 from ollim_bot.store.webhook_format import WEBHOOKS
 
 J = TypeVar("J", bound=Job)
+JobFolders = Mapping[JobKind, JobFileIndex[Any]]
 
 # The checks that the end of a chain has removed.
 _CHECKS = "checks"
@@ -35,23 +36,36 @@ _CHECKS = "checks"
 _logger = logging.getLogger(__name__)
 
 
+def job_folders(paths: DataPaths, disk: Disk | None = None) -> JobFolders:
+    """The folders of all kinds, for all who look at the jobs of one process."""
+    disk = disk or OsDisk()
+    return {kind: JobFileIndex(paths.jobs(kind), form, disk) for kind, form in JOB_TYPES.items()}
+
+
 def open_repositories(
     paths: DataPaths,
     journal: Journal,
     disk: Disk | None = None,
     choose_holder: ChooseHolder = lambda _rivals: 0,
-    shared: Mapping[JobKind, SharedReadings] | None = None,
+    folders: JobFolders | None = None,
     plan: Callable[[Job], Job] = lambda job: job,
     changes: FileChanges | None = None,
 ) -> JobRepositories:
-    """Nothing is read or written yet; the data directory is prepared elsewhere."""
+    """Nothing is read or written yet; the data directory is prepared elsewhere.
+
+    `folders` are those of `job_folders`, if others in this process look at them, too.
+    """
+    opened = folders or job_folders(paths, disk)
 
     def repository(folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
-        watch = FolderWatch(folder, form, disk or OsDisk(), (shared or {}).get(form.kind))
-        lock = FileLock(paths.lock_of(folder))
-        notes = None if changes is None else CommandNotes(changes, folder.name)
+        more = {} if changes is None else {"keep": changes.keeping}
         return MarkdownRepository(
-            watch, lock, journal=journal, notes=notes, choose_holder=choose_holder, plan=plan
+            opened[form.kind],
+            FileLock(paths.lock_of(folder)),
+            journal=journal,
+            choose_holder=choose_holder,
+            plan=plan,
+            **more,
         )
 
     named = (ROUTINES, REMINDERS, WEBHOOKS)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, JobText, RepositoryReport, StoredJob
 from ollim_bot.domain.text import slug
 from ollim_bot.errors import (
@@ -29,96 +27,38 @@ from ollim_bot.store.files import (
     PRIVATE,
     SHARED,
     FileLock,
+    FileReadings,
+    SeenFile,
+    Stamp,
     create_atomically,
     remove_durably,
     replace_unchanged,
+    stamp,
     write_atomically,
 )
 from ollim_bot.store.frontmatter import CannotEdit
 from ollim_bot.store.job_formats import FieldProblem, JobFormat, JobReading
 
 if TYPE_CHECKING:
-    from ollim_bot.ports import Disk
+    from ollim_bot.ports import Disk, Journal
 
 J = TypeVar("J", bound=Job)
 
-# Two changes within the clock's resolution look like one, so a file this fresh is read again.
-_GRAIN_NS = 100_000_000
-
-# Change time, size and inode; None for a dangling name.
-_Fingerprint = tuple[int, int, int] | None
+Readings = Mapping[str, SeenFile[JobReading[J]]]
 
 
-class FolderReading(NamedTuple, Generic[J]):
-    """What each `*.md` holds, by file name, in order.
+class JobFileIndex(Generic[J]):
+    """The `*.md` of a folder: what each holds by its name, each version read once."""
 
-    `touched` are the names of files that are new, written or removed since the last look. Without
-    any, `readings` is the same object as before.
-    """
-
-    readings: Mapping[str, JobReading[J]]
-    touched: Set[str] = frozenset()
-
-
-# The newest reading of each file of a folder that was not fresh, for all threads that look at it.
-SharedReadings = dict[str, tuple[_Fingerprint, JobReading[Any]]]
-
-
-def shared_readings() -> dict[JobKind, SharedReadings]:
-    """What the watches of one data directory have in common; nothing is read yet."""
-    return {kind: {} for kind in JobKind}
-
-
-class _Known(NamedTuple, Generic[J]):
-    """The last look; `fresh` files may change without looking different."""
-
-    fingerprints: Mapping[str, _Fingerprint]
-    readings: Mapping[str, JobReading[J]]
-    fresh: frozenset[str] = frozenset()
-
-
-class FolderWatch(Generic[J]):
-    """Reads only the files that changed since the last look.
-
-    Watches of one folder that have `shared` in common read each version of a file once.
-    """
-
-    def __init__(
-        self, folder: Path, form: JobFormat[J], disk: Disk, shared: SharedReadings | None = None
-    ) -> None:
+    def __init__(self, folder: Path, form: JobFormat[J], disk: Disk) -> None:
         self.path = folder
         self.form = form
         self.disk = disk
-        self._shared: SharedReadings = {} if shared is None else shared
-        self._known: _Known[J] = _Known({}, {})
+        self._files = FileReadings(self._listed, self._read_file)
 
-    def look(self) -> FolderReading[J]:
+    def look(self) -> Readings[J]:
         """Look at the folder. Raises `Unreadable` if it exists and cannot be listed."""
-        known, listed = self._known, self._listed()
-        if listed == known.fingerprints and not known.fresh:
-            return FolderReading(known.readings)
-        gone = known.readings.keys() - listed.keys()
-        found = {name: known.readings[name] for name in known.readings if name not in gone}
-        touched, fresh, now = set(gone), set(), time.time_ns()
-        for name, fingerprint in listed.items():
-            is_same = name in found and known.fingerprints[name] == fingerprint
-            if is_same and name not in known.fresh:
-                continue
-            is_fresh = fingerprint is None or abs(now - fingerprint[0]) <= _GRAIN_NS
-            before = found.pop(name, None)
-            after = self._read_file(name, None if is_fresh else fingerprint)
-            if after is not None:
-                found[name] = before if before is not None and before == after else after
-            if not is_same or before != after:
-                touched.add(name)
-            if is_fresh:
-                fresh.add(name)
-        for name in gone:
-            self._shared.pop(name, None)
-        readings = {name: found[name] for name in sorted(found)}
-        fingerprints = {name: listed[name] for name in readings}
-        self._known = _Known(fingerprints, readings, frozenset(fresh))
-        return FolderReading(readings, touched)
+        return self._files.look()
 
     def text(self, name: str) -> str:
         """The text of the file. Raises `FileNotFoundError`, or `BadDocument` if it is no text."""
@@ -142,29 +82,17 @@ class FolderWatch(Generic[J]):
             line = raw.count(b"\n", 0, error.start) + 1
             raise BadDocument(line, "is not UTF-8 text") from None
 
-    def _read_file(self, name: str, fingerprint: _Fingerprint) -> JobReading[J] | None:
-        """The reading; None if the file was removed since it was listed.
-
-        That of a fingerprint is shared; a fresh file has none.
-        """
-        known = self._shared.get(name)
-        if known is not None and fingerprint is not None and known[0] == fingerprint:
-            return known[1]
+    def _read_file(self, name: str) -> JobReading[J]:
         try:
-            reading = read_text(self.form, self.text(name))
-        except FileNotFoundError:
-            return None
+            return read_text(self.form, self.text(name))
         except BadDocument as bad:
-            reading = _unreadable(bad)
-        if fingerprint is not None:
-            self._shared[name] = fingerprint, reading
-        return reading
+            return _unreadable(bad)
 
-    def _listed(self) -> dict[str, _Fingerprint]:
+    def _listed(self) -> dict[str, Stamp]:
         try:
             with os.scandir(self.path) as entries:
                 return {
-                    entry.name: _fingerprint(entry)
+                    entry.name: stamp(entry)
                     for entry in entries
                     if entry.name.endswith(".md") and not entry.name.startswith(".")
                 }
@@ -181,14 +109,6 @@ def read_text(form: JobFormat[J], text: str) -> JobReading[J]:
         return form.read(frontmatter.parse(text))
     except BadDocument as bad:
         return _unreadable(bad)
-
-
-def _fingerprint(entry: os.DirEntry[str]) -> _Fingerprint:
-    try:
-        status = entry.stat()
-    except OSError:
-        return None
-    return status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def _unreadable(bad: BadDocument) -> JobReading[J]:
@@ -209,12 +129,12 @@ class KeptVersions(Generic[J]):
         self._folder = folder
         self._form = form
         self._disk = disk
-        self._readings = FolderWatch(folder, form, disk)
+        self._readings = JobFileIndex(folder, form, disk)
 
     def all(self) -> dict[str, J]:
         """All copies by file name. Raises `Unreadable`."""
-        readings = self._readings.look().readings
-        return {name: reading.job for name, reading in readings.items() if reading.job is not None}
+        found = {name: each.content.job for name, each in self._readings.look().items()}
+        return {name: job for name, job in found.items() if job is not None}
 
     def keep(self, name: str, job: J) -> None:
         """Keep a copy. Raises `WriteFailed`."""
@@ -229,38 +149,29 @@ class KeptVersions(Generic[J]):
         remove_durably(self._disk, self._folder / name)
 
 
-if TYPE_CHECKING:
-    from ollim_bot.ports import Journal
-
-
 ChooseHolder = Callable[[Sequence[Job]], int]
 
 
-class Notes(Protocol):
-    """Records what is about to be done to the files of a folder, for other processes."""
-
-    def leave(self, name: str, after: str | None) -> str:
-        """Record a change; `after` is None for a removal. Returns a key. Raises `StorageError`."""
-
-    def forget(self, key: str) -> None:
-        """Forget a change that will not be made."""
+# Surrounds a change of the file at this place below the data directory; the text is None for a
+# removal. What it raises prevents the change.
+KeepChange = Callable[[str, str | None], AbstractContextManager[object]]
 
 
 class MarkdownRepository(Generic[J]):
     """A `JobRepository`. A document is named by its id, or if that is invalid by its file name.
 
-    With `notes`, each change is noted before it is made, under the same lock. Where several files
+    With `keep`, each change is kept before it is made, under the same lock. Where several files
     have one id, `choose_holder` returns the index of the job that is in use. `plan` gives a job
     that follows its answers the moment that the last one has set.
     """
 
     def __init__(
         self,
-        folder: FolderWatch[J],
+        folder: JobFileIndex[J],
         lock: FileLock,
         *,
         journal: Journal,
-        notes: Notes | None = None,
+        keep: KeepChange = lambda _place, _after: nullcontext(),
         choose_holder: ChooseHolder = lambda _rivals: 0,
         plan: Callable[[Job], Job] = lambda job: job,
     ) -> None:
@@ -270,15 +181,15 @@ class MarkdownRepository(Generic[J]):
         self._lock = lock
         self._disk = folder.disk
         self._journal = journal
-        self._notes = notes
+        self._keep = keep
         self._choose_holder = choose_holder
         self._plan = plan
-        nothing: Mapping[str, JobReading[J]] = {}
+        nothing: Readings[J] = {}
         # The readings, what they say, and whether one of the jobs follows its answers.
         self._reported = nothing, RepositoryReport[J](()), False
 
     def report(self) -> RepositoryReport[J]:
-        readings = self._folder.look().readings
+        readings = self._folder.look()
         before, report, has_plans = self._reported
         if readings is not before:
             report = self._reported_on(readings)
@@ -308,8 +219,7 @@ class MarkdownRepository(Generic[J]):
         if self._right("the new file", text) != item:
             raise BadJob([f"the new file: {self._form.kind} {job_id} cannot be written as it is"])
         with self._lock.held():
-            readings = self._folder.look().readings
-            names = [name for name, reading in readings.items() if reading.job_id == job_id]
+            names = [name for name, each in self._readings() if each.job_id == job_id]
             if names:
                 raise self._duplicate(job_id, [*names, "the new file"])
             path = self._create(slug(item.spec.title) or job_id, text)
@@ -336,10 +246,9 @@ class MarkdownRepository(Generic[J]):
                 approve(reading.job, job)
             if after != before:
                 data = _utf8(after)
-                if self._notes is not None:
-                    self._notes.leave(name, after)
-                # Keep a link and edit its target.
-                write_atomically(self._disk, path.resolve(), data, SHARED)
+                with self._keep(self._shown(name), after):
+                    # Keep a link and edit its target.
+                    write_atomically(self._disk, path.resolve(), data, SHARED)
         if after != before:
             self._journal.note(path, f"edit {self._form.kind} {job.spec.id}")
         return self._planned(job)
@@ -355,8 +264,7 @@ class MarkdownRepository(Generic[J]):
             if before.version != version:
                 raise ChangedMeanwhile(self._shown(name))
             job = self._right(self._shown(name), text)
-            readings = self._folder.look().readings.items()
-            same = [other for other, each in readings if each.job_id == job.spec.id]
+            same = [other for other, each in self._readings() if each.job_id == job.spec.id]
             if any(other != name for other in same):
                 raise self._duplicate(job.spec.id, [name, *(each for each in same if each != name)])
             if text != before.text:
@@ -368,24 +276,25 @@ class MarkdownRepository(Generic[J]):
     def _replace(self, path: Path, before: str, after: str) -> None:
         """Write the file, unless an editor outside the program has just written it."""
         data = _utf8(after)
-        key = "" if self._notes is None else self._notes.leave(path.name, after)
-        # Keep a link and edit its target.
-        if not replace_unchanged(self._disk, path.resolve(), before.encode(), data, SHARED):
-            if self._notes is not None:
-                self._notes.forget(key)
-            raise ChangedMeanwhile(self._shown(path.name))
+        with self._keep(self._shown(path.name), after):
+            # Keep a link and edit its target.
+            if not replace_unchanged(self._disk, path.resolve(), before.encode(), data, SHARED):
+                raise ChangedMeanwhile(self._shown(path.name))
 
     def remove(self, item_id: str) -> Path:
         with self._lock.held():
             name, _ = self._find(item_id)
             path = self._path / name
-            if self._notes is not None:
-                self._notes.leave(name, None)
-            remove_durably(self._disk, path)
+            with self._keep(self._shown(name), None):
+                remove_durably(self._disk, path)
         self._journal.note(path, f"remove {self._form.kind} {item_id}")
         return path
 
-    def _reported_on(self, readings: Mapping[str, JobReading[J]]) -> RepositoryReport[J]:
+    def _readings(self) -> list[tuple[str, JobReading[J]]]:
+        return [(name, each.content) for name, each in self._folder.look().items()]
+
+    def _reported_on(self, versions: Readings[J]) -> RepositoryReport[J]:
+        readings = {name: each.content for name, each in versions.items()}
         files: dict[str, list[str]] = {}
         for name, reading in readings.items():
             if reading.job is not None:
@@ -410,7 +319,7 @@ class MarkdownRepository(Generic[J]):
         return RepositoryReport(jobs, problems, warnings)
 
     def _find(self, item_id: str) -> tuple[str, JobReading[J]]:
-        readings = self._folder.look().readings
+        readings = dict(self._readings())
         names = [name for name, reading in readings.items() if reading.job_id == item_id]
         names = names or [name for name in readings if name == item_id]
         if not names:
@@ -456,15 +365,13 @@ class MarkdownRepository(Generic[J]):
     def _is_created(self, path: Path, text: str) -> bool:
         """Create the file; False if the name is taken."""
         data = _utf8(text)
-        if self._notes is None:
-            return create_atomically(self._disk, path, data, SHARED)
         if os.path.lexists(path):
             return False
-        key = self._notes.leave(path.name, text)
-        is_created = create_atomically(self._disk, path, data, SHARED)
-        if not is_created:
-            self._notes.forget(key)
-        return is_created
+        with suppress(ChangedMeanwhile), self._keep(self._shown(path.name), text):
+            if create_atomically(self._disk, path, data, SHARED):
+                return True
+            raise ChangedMeanwhile(self._shown(path.name))
+        return False
 
     def _shown(self, name: str) -> str:
         return f"{self._path.name}/{name}"

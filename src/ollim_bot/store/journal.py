@@ -1,15 +1,17 @@
-"""The git history of the data directory, and the one way in which git is run."""
+"""The git history of the data directory, and the one way in which git is run.
+
+The history is a courtesy: changes are kept as rows, and no step waits for git or fails with it.
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
-import random
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,6 +20,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from ollim_bot.domain.about_me import source_line
+from ollim_bot.domain.change_list import ChangeFilter, OlderChange
+from ollim_bot.domain.changes import ChangeRow
 from ollim_bot.domain.text import shortened
 from ollim_bot.environment import child_environment, program_path, search_path
 from ollim_bot.errors import OllimError
@@ -52,73 +56,49 @@ _WHERE_GIT_AND_ITS_SETTINGS_ARE = (
     *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_EXEC_PATH"),
     "XDG_CONFIG_HOME",
 )
-_ANOTHER_GIT_AT_WORK = (".lock'", "cannot lock ref", "did not match any file")
 _SECONDS_TO_END = 2.0
+# Lines of the history in which words are looked for.
+_MOST_SEARCHED = 5000
+_UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+_CONFLICTS = frozenset(("DD", "AU", "UD", "UA", "DU", "AA", "UU"))
+_AT_THE_TOP = b"true\n\n"
+_PATHS_FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
+# What git says while another git is at work, or files change while it reads them.
+_PASSING = (".lock'", "did not match any file")
 
 
 class GitTrouble(OllimError):
     """Git failed; the files are unchanged."""
 
-
-class GitMissing(GitTrouble):
-    def __init__(self, program: str) -> None:
-        super().__init__(
-            f"{program} was not found; changes are kept but without history. "
-            "Install git, for example with `apt install git`."
-        )
-
-
-class GitHung(GitTrouble):
-    def __init__(self, root: Path, command: str, limit: float) -> None:
-        super().__init__(
-            f"`git {command}` in {root} was stopped after {limit:g} s; changes are kept, and it is "
-            "tried again. Run `git status` there to see what holds it up."
-        )
-
-
-class GitUnfinished(GitTrouble):
-    def __init__(self, root: Path) -> None:
-        super().__init__(
-            f"A merge or rebase in {root} is not finished; changes are added to the history "
-            "after it. `git status` there shows how to go on."
-        )
-
-
-class GitFailed(GitTrouble):
     def __init__(self, root: Path, words: str) -> None:
         super().__init__(
-            f"git could not add to the history of {root}: {words}. "
-            "Changes are kept, and it is tried again."
+            f"git could not add to the history of {root}: {words}. Changes are kept, and it is "
+            "tried again. `git status` there says more."
         )
         self.words = words
 
 
-class GitBusy(GitTrouble):
-    """Another git is at work in the same repository, or the files changed while git read them."""
-
-    def __init__(self, root: Path, words: str) -> None:
-        super().__init__(
-            f"Another git is busy in {root}: {words}. Changes are kept, and it is tried again. "
-            "If no other git runs there, remove its lock file."
+class GitMissing(GitTrouble):
+    def __init__(self, program: str) -> None:
+        OllimError.__init__(
+            self,
+            f"{program} was not found; changes are kept but without history. "
+            "Install git, for example with `apt install git`.",
         )
+        self.words = f"{program} was not found"
 
 
-class GitRefuses(GitTrouble):
-    """Git refuses to work here at all, for example because the folder belongs to another user."""
-
-    def __init__(self, root: Path, words: str) -> None:
-        super().__init__(
-            f"git refuses {root}: {words}. Changes are kept but without history. "
-            "`git status` there says what to do."
-        )
+_ANY_TROUBLE = (OllimError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
+    """Runs git in a folder; `folder` is that of the repository, once it is opened."""
+
     root: Path
     program: str = "git"
     limit: float = 30.0
-    options: tuple[str, ...] = ()
+    folder: Path | None = None
     # How much less urgent git is than this process.
     niceness: int = 0
 
@@ -132,13 +112,52 @@ class Git:
                 out, err = process.communicate(given, timeout=self.limit)
             except subprocess.TimeoutExpired:
                 _end(process)
-                raise GitHung(self.root, command, self.limit) from None
+                words = f"`git {command}` was stopped after {self.limit:g} s"
+                raise GitTrouble(self.root, words) from None
         if process.returncode:
-            raise self._failure(process.returncode, err.decode(errors="replace"))
+            said = err.decode(errors="replace").splitlines()
+            complaints = (line for line in said if line.startswith(("error: ", "fatal: ")))
+            words = next(complaints, "").partition(": ")[2].rstrip(".")
+            raise GitTrouble(self.root, words or f"exit code {process.returncode}")
         return out
+
+    def opened(self) -> Git:
+        """Git in the repository of the folder itself, never of a parent; made if there is none."""
+        if not has_repository(self.root):
+            self.run("init", "--quiet", "--template=")
+        asked = ("--is-inside-work-tree", "--show-prefix", "--absolute-git-dir")
+        found = self.run("rev-parse", *asked)
+        if not found.startswith(_AT_THE_TOP):
+            raise GitTrouble(self.root, f"{self.root / '.git'} is not a repository")
+        folder = os.fsdecode(found.removeprefix(_AT_THE_TOP).removesuffix(b"\n"))
+        return replace(self, folder=Path(folder))
+
+    def changes(self) -> list[tuple[PurePosixPath, bool]]:
+        """The files that differ from the last commit, and whether the index has them as they are.
+
+        Ignored files and other repositories are left out. Raises `GitTrouble` while a merge, a
+        rebase or a conflict waits for its owner.
+        """
+        assert self.folder is not None
+        entries = self._status()
+        is_begun = any((self.folder / name).exists() for name in _UNFINISHED)
+        if is_begun or any(entry[:2] in _CONFLICTS for entry in entries):
+            raise GitTrouble(self.root, "a merge or rebase there is not finished")
+        return [
+            (PurePosixPath(entry[3:]), entry[1] == " ")
+            for entry in entries
+            # What its owner has taken out of the history stays out.
+            if not (entry[:2] == "D " and os.path.lexists(self.root / entry[3:]))
+            and not entry.endswith("/")
+        ]
+
+    def _status(self) -> list[str]:
+        shape = ("--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=all")
+        return [os.fsdecode(each) for each in self.run("status", *shape).split(b"\0") if each]
 
     def _process(self, *arguments: str) -> subprocess.Popen[bytes]:
         settings = (word for setting in _SETTINGS for word in ("-c", setting))
+        where = (f"--git-dir={self.folder}", f"--work-tree={self.root}") if self.folder else ()
         environment = {
             **child_environment(os.environ, *_WHERE_GIT_AND_ITS_SETTINGS_ARE),
             **_ENVIRONMENT,
@@ -151,7 +170,7 @@ class Git:
         try:
             # A session of its own has no terminal to prompt on, and Ctrl-C does not reach it.
             process = subprocess.Popen(
-                (program, *settings, *self.options, *arguments),
+                (program, *settings, *where, *arguments),
                 cwd=self.root,
                 env=environment,
                 stdin=subprocess.PIPE,
@@ -169,12 +188,6 @@ class Git:
                 os.setpriority(os.PRIO_PROCESS, process.pid, ours + self.niceness)
         return process
 
-    def _failure(self, code: int, text: str) -> GitFailed | GitBusy:
-        complaint = _first_complaint(text)
-        if not complaint or any(sign in complaint for sign in _ANOTHER_GIT_AT_WORK):
-            return GitBusy(self.root, complaint or f"exit code {code} without a reason")
-        return GitFailed(self.root, complaint)
-
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     # Terminate first: a git that is killed at once leaves its index.lock behind.
@@ -185,149 +198,35 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _first_complaint(text: str) -> str:
-    for line in text.splitlines():
-        if line.startswith(("error: ", "fatal: ")):
-            return line.partition(": ")[2].rstrip(".")
-    return ""
-
-
-_UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
-_CONFLICTS = frozenset(("DD", "AU", "UD", "UA", "DU", "AA", "UU"))
-_AT_THE_TOP = b"true\n\n"
-_PATHS_FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
-_MOST_REFUSALS = 200
-_READ_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
-
-
-@dataclass(frozen=True, slots=True)
-class WorktreeChange:
-    """A file that differs from the last commit, by its path below the root.
-
-    `staged` says that the index already has the content of the folder.
-    """
-
-    path: PurePosixPath
-    staged: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Repository:
-    git: Git
-    folder: Path
-
-    @classmethod
-    def opened(cls, git: Git) -> Repository:
-        """The repository of the folder itself, never of a parent; created if there is none."""
-        if not has_repository(git.root):
-            git.run("init", "--quiet", "--template=")
-        folder = _own_git_folder(git)
-        there = (f"--git-dir={folder}", f"--work-tree={git.root}")
-        return cls(replace(git, options=there), folder)
-
-    def changes(self) -> list[WorktreeChange]:
-        """The files that differ from the last commit, except ignored files and other repositories.
-
-        Raises `GitUnfinished` while a merge, a rebase or a conflict waits for its owner.
-        """
-        self._refuse_to_wait()
-        listed = self.git.run(
-            "status", "--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=all"
-        )
-        entries = [os.fsdecode(entry) for entry in listed.split(b"\0") if entry]
-        if self._is_unfinished() or any(entry[:2] in _CONFLICTS for entry in entries):
-            raise GitUnfinished(self.git.root)
-        return [
-            WorktreeChange(PurePosixPath(entry[3:]), staged=entry[1] == " ")
-            for entry in entries
-            if not (entry.endswith("/") or self._is_untracked_on_purpose(entry))
-        ]
-
-    def stage(self, paths: Sequence[PurePosixPath]) -> dict[PurePosixPath, str]:
-        """Put the files into the index. Returns those that git refuses, with the reason."""
-        refused: dict[PurePosixPath, str] = {}
-        for path in paths:
-            unfit = unsuitable_file(self.git.root / path, SizeLimit.IN_HISTORY)
-            if isinstance(unfit, TooLarge):
-                refused[path] = f"it is {unfit.reason}"
-        failures = 0
-        fit = [path for path in paths if path not in refused]
-        parts: list[Sequence[PurePosixPath]] = [fit] if fit else []
-        while parts:
-            part = parts.pop()
-            try:
-                self.git.run("add", *_PATHS_FROM_STDIN, given=_as_input(part))
-            except GitFailed as failure:
-                failures += 1
-                if failures > _MOST_REFUSALS:
-                    raise
-                if len(part) == 1:
-                    refused[part[0]] = failure.words
-                else:
-                    parts += [part[: len(part) // 2], part[len(part) // 2 :]]
-        return refused
-
-    def commit(self, paths: Iterable[PurePosixPath], message: str) -> None:
-        """Commit these files as they are now, and nothing else that may be staged."""
-        text = self.folder / "OLLIM_BOT_MESSAGE"
-        text.write_text(message, encoding="utf-8", errors="backslashreplace")
-        try:
-            self.git.run(
-                "commit",
-                "--quiet",
-                "--only",
-                "--no-verify",
-                "--cleanup=verbatim",
-                f"--file={text}",
-                *_PATHS_FROM_STDIN,
-                given=_as_input(paths),
-            )
-        finally:
-            text.unlink(missing_ok=True)
-
-    def tidy(self) -> None:
-        """Pack loose objects if there are many.
-
-        A commit does not do this, as it would take longer.
-        """
-        self.git.run("gc", "--auto", "--quiet")
-
-    def _refuse_to_wait(self) -> None:
-        """Refuse unsuitable files that git reads: at a pipe, git would wait until stopped."""
-        root = self.git.root
-        for folder, folders, names in os.walk(root):
-            folders[:] = [name for name in folders if name != ".git"]
-            for name in _READ_BY_GIT.intersection(names):
-                path = Path(folder, name)
-                if unfit := unsuitable_file(path, SizeLimit.IGNORED):
-                    where = path.relative_to(root)
-                    raise GitFailed(root, f"{where} is {unfit.reason}; move it away")
-
-    def _is_untracked_on_purpose(self, entry: str) -> bool:
-        return entry[:2] == "D " and os.path.lexists(self.git.root / entry[3:])
-
-    def _is_unfinished(self) -> bool:
-        return any((self.folder / name).exists() for name in _UNFINISHED)
-
-
 def has_repository(folder: Path) -> bool:
     """Whether the folder itself is a repository. A half-created one does not count."""
     dot_git = folder / ".git"
     return dot_git.is_file() or os.path.lexists(dot_git / "HEAD")
 
 
-def _own_git_folder(git: Git) -> Path:
+def older_changes(
+    root: Path, found: Sequence[ChangeRow], limit: int, meant: ChangeFilter | None = None
+) -> list[OlderChange]:
+    """What the history has from before the last of the changes, up to `limit` lines with them."""
+    wanted, left = meant or ChangeFilter(), limit - len(found)
+    if left <= 0:
+        return []
+    until = (f"--before={int(found[-1].at.timestamp())}",) if found else ()
+    most = _MOST_SEARCHED if wanted.words else left
+    lines = _log(root, f"--max-count={most}", "--format=%ct %s", *until)
+    older = (OlderChange(datetime.fromtimestamp(int(at), UTC), words) for at, _, words in lines)
+    return [each for each in older if wanted.has_older(each.what)][:left]
+
+
+def _log(root: Path, *options: str) -> list[tuple[str, str, str]]:
+    """The lines of the log, parted at the first blank; none without a repository."""
+    if not has_repository(root):
+        return []
     try:
-        found = git.run("rev-parse", "--is-inside-work-tree", "--show-prefix", "--absolute-git-dir")
-    except GitFailed as failure:
-        raise GitRefuses(git.root, failure.words) from None
-    if not found.startswith(_AT_THE_TOP):
-        raise GitRefuses(git.root, f"{git.root / '.git'} is not a repository")
-    return Path(os.fsdecode(found.removeprefix(_AT_THE_TOP).removesuffix(b"\n")))
-
-
-def _as_input(paths: Iterable[PurePosixPath]) -> bytes:
-    return b"\0".join(os.fsencode(path) for path in paths)
+        said = Git(root).run("log", *options)
+    except _ANY_TROUBLE:
+        return []
+    return [line.partition(" ") for line in said.decode(errors="replace").splitlines()]
 
 
 _DATA = DataPaths(Path())
@@ -344,12 +243,6 @@ _NEVER_TRACKED = tuple(
 _SUBJECT_LENGTH = 72
 
 
-class Note(NamedTuple):
-    path: Path
-    message: str
-    source: str = ""
-
-
 def is_tracked(relative: PurePath) -> bool:
     """Whether a file of the data directory may be committed, before `.gitignore` is asked."""
     parts = relative.parts
@@ -357,69 +250,14 @@ def is_tracked(relative: PurePath) -> bool:
         return True
     if relative.is_absolute() or any(parts[: len(other)] == other for other in _NEVER_TRACKED):
         return False
-    return parts != () and not (_is_half_written(parts[-1]) or any(map(_is_never_tracked, parts)))
-
-
-def _is_half_written(name: str) -> bool:
-    return name.startswith(".") and PurePath(name).suffix == ".tmp"
+    if not parts or any(map(_is_never_tracked, parts)):
+        return False
+    is_half_written = parts[-1].startswith(".") and relative.suffix == ".tmp"
+    return not is_half_written
 
 
 def _is_never_tracked(part: str) -> bool:
     return part in ("..", ".env", "mcp.json") or part.startswith(".env.") or part.lower() == ".git"
-
-
-def tracked_changes(repository: Repository) -> list[WorktreeChange]:
-    return [change for change in repository.changes() if is_tracked(change.path)]
-
-
-def record(repository: Repository, notes: Iterable[Note]) -> dict[PurePosixPath, str]:
-    """Commit the files that the notes name. Returns what cannot be committed, with the reason.
-
-    A note about a folder names all files in it. Unchanged files and files that are never tracked
-    are ignored.
-    """
-    root = repository.git.root
-    real_folder = cache(os.path.realpath)
-    placed = [(place, note) for note in notes if (place := _place(root, note.path, real_folder))]
-    noted = {place for place, _ in placed}
-    wanted = [
-        change for change in tracked_changes(repository) if noted.intersection(_line(change.path))
-    ]
-    refused = repository.stage([change.path for change in wanted if not change.staged])
-    recorded = [change.path for change in wanted if change.path not in refused]
-    seen = {place for path in recorded for place in _line(path)}
-    if recorded:
-        told = [(place, note) for place, note in placed if place in seen]
-        message = commit_message([(place, note.message) for place, note in told])
-        sources = {source_line(str(place), note.source): None for place, note in told}
-        lines = "\n".join(filter(None, sources))
-        repository.commit(recorded, f"{message}\n{lines}\n" if lines else message)
-    elif refused:
-        raise GitFailed(root, next(iter(refused.values())))
-    return refused | _in_other_repositories(root, noted - seen)
-
-
-def _place(root: Path, path: Path, real_folder: Callable[[Path], str]) -> PurePosixPath | None:
-    """The real place of the file below `root`, through linked folders; None if it is elsewhere."""
-    whole = root / path
-    try:
-        real = Path(real_folder(whole.parent), whole.name)
-        return PurePosixPath(real.relative_to(root))
-    except ValueError:
-        return None
-
-
-def _line(path: PurePosixPath) -> tuple[PurePosixPath, ...]:
-    return (path, *path.parents)
-
-
-def _in_other_repositories(root: Path, places: Iterable[PurePosixPath]) -> dict[PurePosixPath, str]:
-    folders = {folder for place in places if is_tracked(place) for folder in _line(place)[:-1]}
-    return {
-        folder: "it is a repository of its own"
-        for folder in sorted(folders)
-        if os.path.lexists(root / folder / ".git")
-    }
 
 
 def commit_message(noted: Sequence[tuple[PurePosixPath, str]]) -> str:
@@ -431,18 +269,18 @@ def commit_message(noted: Sequence[tuple[PurePosixPath, str]]) -> str:
     if len(messages) == 1:
         return f"{messages[0]}\n"
     lines = [" ".join(message.split()) for message in messages]
-    subject = _shortened(f"{len(lines)} changes: {', '.join(lines)}")
+    subject = shortened(f"{len(lines)} changes: {', '.join(lines)}", _SUBJECT_LENGTH)
     return "\n".join((subject, "", *lines, ""))
 
 
-def _shortened(line: str) -> str:
-    return shortened(line, _SUBJECT_LENGTH)
+class Note(NamedTuple):
+    path: Path
+    message: str
+    source: str = ""
 
 
-_ANY_TROUBLE = (OllimError, OSError)
-_WAITS_WHILE_BUSY = (0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25, 0.25, 0.25)
-_SHORTEST_GAP = 2.0
-_LONGEST_GAP = 60.0
+_SECONDS_FOR_ANOTHER_GIT = 0.5
+_PAUSE_AFTER_TROUBLE = 10.0
 _MOST_WAITING = 10_000
 _ROUNDS_BETWEEN_TIDYING = 500
 # What the thread has git do can wait for everything else on the machine.
@@ -458,9 +296,9 @@ def open_journal(paths: DataPaths, *, on_problem: Callable[[str], None]) -> GitJ
 class GitJournal:
     """Commits what is noted, in a thread after `start`, or at each call of `flush`.
 
-    A problem that keeps git from working is passed to `on_problem` as a sentence, once, from the
-    thread that met it; the notes wait and are tried again. A note that dies with the process loses
-    only its message: the next `prepare` commits the file.
+    What keeps git from working is passed to `on_problem` as a sentence, once, from the thread that
+    met it; the notes wait and are tried again. A note that dies with the process loses only its
+    message: the next `prepare` commits the file.
     """
 
     def __init__(
@@ -482,12 +320,9 @@ class GitJournal:
         self._longest_pause = longest_pause
         self._changed = threading.Condition()
         self._waiting: dict[Note, int] = {}
-        self._most_waiting = _MOST_WAITING
         self._serial = itertools.count()
         self._first_noted = self._last_noted = self._not_before = 0.0
-        self._gap = 0.0
-        self._trouble: str | None = None
-        self._refused: set[PurePosixPath] = set()
+        self._told: set[str] = set()
         self._worker: threading.Thread | None = None
         self._closing = False
 
@@ -499,7 +334,7 @@ class GitJournal:
             if len(self._waiting) == 1:
                 self._first_noted = now
                 self._changed.notify()
-            elif len(self._waiting) > self._most_waiting:
+            elif len(self._waiting) > _MOST_WAITING:
                 del self._waiting[next(iter(self._waiting))]
 
     def prepare(self) -> None:
@@ -515,26 +350,36 @@ class GitJournal:
         who = "by hand" if has_repository(self._root) else "begin with"
         try:
             with self._lock.held():
-                changes = tracked_changes(Repository.opened(self._git))
+                changes = self._git.opened().changes()
         except _ANY_TROUBLE as trouble:
             self._put_off(trouble)
             return
-        with self._changed:
-            # However many there are, none of them is given up for a later note.
-            self._most_waiting = _MOST_WAITING + len(changes)
-        for change in changes:
-            self.note(self._root / change.path, f"{who}: {change.path}")
+        for path, _ in changes:
+            if is_tracked(path):
+                self.note(self._root / path, f"{who}: {path}")
 
     def flush(self) -> bool:
         """Commit what waits, in this thread. Never raises; False if something still waits."""
-        if self._waiting:
-            try:
-                with self._lock.held():
-                    refused = self._commit_waiting()
-            except _ANY_TROUBLE as trouble:
-                self._put_off(trouble)
-            else:
-                self._went_well(refused)
+        with self._changed:
+            batch = dict(self._waiting)
+        if not batch:
+            return True
+        try:
+            with self._lock.held():
+                refusal = self._commit_patiently(batch)
+        except _ANY_TROUBLE as trouble:
+            self._put_off(trouble)
+            return False
+        with self._changed:
+            # A note that was repeated during the commit is about a later change.
+            for note, serial in batch.items():
+                if self._waiting.get(note) == serial:
+                    del self._waiting[note]
+            self._first_noted = time.monotonic()
+        if refusal:
+            self._tell(refusal)
+        else:
+            self._told.clear()
         return not self._waiting
 
     def start(self) -> None:
@@ -561,72 +406,30 @@ class GitJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def available(self) -> bool:
-        return self.obstacle() is None
-
-    def obstacle(self) -> str | None:
-        """What keeps changes out of the history now, as a sentence. Changes nothing."""
+    def _commit_patiently(self, notes: Iterable[Note]) -> str:
+        git = self._git.opened()
         try:
-            if has_repository(self._root):
-                Repository.opened(self._git).changes()
-            else:
-                self._git.run("version")
-        except _ANY_TROUBLE as trouble:
-            return self._sentence(trouble)
-        return None
-
-    def _commit_waiting(self) -> Mapping[PurePosixPath, str]:
-        with self._changed:
-            batch = dict(self._waiting)
-        if not batch:
-            return {}
-        refused = self._record_patiently(batch)
-        with self._changed:
-            # A note that was repeated during the commit is about a later change.
-            for note, serial in batch.items():
-                if self._waiting.get(note) == serial:
-                    del self._waiting[note]
-            self._first_noted = time.monotonic()
-        return refused
-
-    def _record_patiently(self, batch: Mapping[Note, int]) -> Mapping[PurePosixPath, str]:
-        repository = Repository.opened(self._git)
-        for wait in _WAITS_WHILE_BUSY:
-            with suppress(GitBusy):
-                return record(repository, batch)
-            # Another process uses git here: leave it time afterwards, too.
-            self._not_before = time.monotonic() + _SHORTEST_GAP
-            time.sleep(wait * random.uniform(0.5, 1.5))
-        return record(repository, batch)
+            return record(git, notes)
+        except GitTrouble as trouble:
+            if not any(sign in trouble.words for sign in _PASSING):
+                raise
+        # Another git is at work here: leave it a moment, and time afterwards, too.
+        self._not_before = time.monotonic() + _PAUSE_AFTER_TROUBLE
+        time.sleep(_SECONDS_FOR_ANOTHER_GIT)
+        return record(git, notes)
 
     def _put_off(self, trouble: OllimError | OSError) -> None:
-        sentence = self._sentence(trouble)
-        with self._changed:
-            self._gap = min(max(2 * self._gap, _SHORTEST_GAP), _LONGEST_GAP)
-            self._not_before = time.monotonic() + self._gap
-            known = isinstance(trouble, GitUnfinished) or sentence == self._trouble
-            self._trouble = sentence
-        if not known:
-            self._tell(sentence)
-
-    def _went_well(self, refused: Mapping[PurePosixPath, str]) -> None:
-        with self._changed:
-            self._gap = 0.0
-            self._trouble = None
-            new = refused.keys() - self._refused
-            self._refused |= new
-        for path in sorted(new):
-            self._tell(f"{path} is not in the history: {refused[path]}.")
+        self._not_before = time.monotonic() + _PAUSE_AFTER_TROUBLE
+        if isinstance(trouble, OSError):
+            trouble = GitTrouble(self._root, trouble.strerror or str(trouble))
+        self._tell(str(trouble))
 
     def _tell(self, sentence: str) -> None:
-        # A file name need not be UTF-8, but printed or sent text must be.
-        self._on_problem(sentence.encode("utf-8", "backslashreplace").decode("utf-8"))
-
-    def _sentence(self, trouble: OllimError | OSError) -> str:
-        if isinstance(trouble, OllimError):
-            return str(trouble)
-        return str(GitFailed(self._root, trouble.strerror or str(trouble)))
+        """Tell the sentence, unless it was told since git worked last."""
+        if sentence not in self._told:
+            self._told.add(sentence)
+            # A file name need not be UTF-8, but printed or sent text must be.
+            self._on_problem(sentence.encode("utf-8", "backslashreplace").decode("utf-8"))
 
     def _work(self) -> None:
         for batches in itertools.count():
@@ -634,38 +437,114 @@ class GitJournal:
                 break
             self.flush()
             if batches % _ROUNDS_BETWEEN_TIDYING == 0:
-                self._tidy()
+                # A commit does not pack loose objects, as it would take longer.
+                with suppress(*_ANY_TROUBLE):
+                    self._git.opened().run("gc", "--auto", "--quiet")
         self.flush()
 
     def _batch_is_due(self) -> bool:
         """Wait until a batch should be committed; False if the journal closes instead."""
         with self._changed:
             while not self._closing:
-                delay = self._delay()
+                delay = None
+                if self._waiting:
+                    quiet = min(
+                        self._last_noted + self._pause, self._first_noted + self._longest_pause
+                    )
+                    delay = max(quiet, self._not_before) - time.monotonic()
                 if delay is not None and delay <= 0:
                     return True
                 self._changed.wait(delay)
         return False
 
-    def _delay(self) -> float | None:
-        if not self._waiting:
-            return None
-        quiet = min(self._last_noted + self._pause, self._first_noted + self._longest_pause)
-        return max(quiet, self._not_before) - time.monotonic()
 
-    def _tidy(self) -> None:
-        with suppress(*_ANY_TROUBLE):
-            Repository.opened(self._git).tidy()
+def record(git: Git, notes: Iterable[Note]) -> str:
+    """Commit the files that the notes name, and nothing else that may be staged.
+
+    A note about a folder names all files in it. Unchanged files and files that are never tracked
+    are ignored. Returns a sentence if some were refused, else nothing.
+    """
+    real_folder = cache(os.path.realpath)
+    placed = [(place, note) for note in notes if (place := _place(git.root, note, real_folder))]
+    noted = {place for place, _ in placed}
+    named = [
+        (path, is_staged)
+        for path, is_staged in git.changes()
+        if is_tracked(path) and not noted.isdisjoint((path, *path.parents))
+    ]
+    fit, refusal = _stage(git, named)
+    if fit:
+        _commit_files(git, fit, placed)
+    return refusal
 
 
-def commits_before(root: Path, moment: datetime | None, limit: int) -> list[tuple[datetime, str]]:
-    """When something was committed, and as what, the newest first; none without a repository."""
-    if not has_repository(root):
-        return []
-    until = () if moment is None else (f"--before={int(moment.timestamp())}",)
+def _stage(
+    git: Git, named: Sequence[tuple[PurePosixPath, bool]]
+) -> tuple[list[PurePosixPath], str]:
+    """Put the files into the index that it has not as they are.
+
+    Returns those that it has then, and a sentence if some were refused. Raises `GitTrouble` if all
+    were refused.
+    """
+    fit = [path for path, is_staged in named if is_staged]
+    new = [path for path, is_staged in named if not is_staged]
+    refusal = ""
+    for path, large in [(path, _too_large(git.root / path)) for path in new]:
+        if large:
+            refusal = f"{path} is not in the history: it is {large}."
+            new.remove(path)
+    if not new:
+        return fit, refusal
+    added, complaint = _add(git, fit, new)
+    return added, complaint or refusal
+
+
+def _add(
+    git: Git, staged: Sequence[PurePosixPath], new: Sequence[PurePosixPath]
+) -> tuple[list[PurePosixPath], str]:
+    wanted = [*staged, *new]
     try:
-        said = Git(root).run("log", f"--max-count={limit}", "--format=%ct %s", *until)
-    except _ANY_TROUBLE:
-        return []
-    lines = (line.partition(" ") for line in said.decode(errors="replace").splitlines())
-    return [(datetime.fromtimestamp(int(at), UTC), words) for at, _, words in lines]
+        git.run("add", "--ignore-errors", *_PATHS_FROM_STDIN, given=_as_input(new))
+    except GitTrouble as trouble:
+        taken = [path for path, is_staged in git.changes() if is_staged and path in {*wanted}]
+        if not taken:
+            raise
+        return taken, str(trouble)
+    return wanted, ""
+
+
+def _too_large(path: Path) -> str:
+    unfit = unsuitable_file(path, SizeLimit.IN_HISTORY)
+    return unfit.reason if isinstance(unfit, TooLarge) else ""
+
+
+def _commit_files(
+    git: Git, paths: Sequence[PurePosixPath], placed: Iterable[tuple[PurePosixPath, Note]]
+) -> None:
+    assert git.folder is not None
+    seen = {place for path in paths for place in (path, *path.parents)}
+    told = [(place, note) for place, note in placed if place in seen]
+    message = commit_message([(place, note.message) for place, note in told])
+    sources = dict.fromkeys(source_line(str(place), note.source) for place, note in told)
+    lines = "".join(f"{line}\n" for line in sources if line)
+    text = git.folder / "OLLIM_BOT_MESSAGE"
+    whole = f"{message}\n{lines}" if lines else message
+    text.write_text(whole, encoding="utf-8", errors="backslashreplace")
+    options = ("--quiet", "--only", "--no-verify", "--cleanup=verbatim", f"--file={text}")
+    try:
+        git.run("commit", *options, *_PATHS_FROM_STDIN, given=_as_input(paths))
+    finally:
+        text.unlink(missing_ok=True)
+
+
+def _as_input(paths: Iterable[PurePosixPath]) -> bytes:
+    return b"\0".join(os.fsencode(path) for path in paths)
+
+
+def _place(root: Path, note: Note, real_folder: Callable[[Path], str]) -> PurePosixPath | None:
+    """The real place of the file below `root`, through linked folders; None if it is elsewhere."""
+    whole = root / note.path
+    try:
+        return PurePosixPath(Path(real_folder(whole.parent), whole.name).relative_to(root))
+    except ValueError:
+        return None

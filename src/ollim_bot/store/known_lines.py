@@ -17,7 +17,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.files import SHARED, FileLock, OsDisk, replace_unchanged
-from ollim_bot.store.journal import Git, GitTrouble, Repository, has_repository
+from ollim_bot.store.journal import Git, GitTrouble, has_repository
 
 _NO_COMMIT = "0" * 40
 _SEPARATOR = b"\0\0"
@@ -47,7 +47,7 @@ def known_lines(
     paths: DataPaths, zone: tzinfo, problems: list[str] | None = None
 ) -> list[KnownLine]:
     """Every line that has words. A file that cannot be read is a sentence in `problems`."""
-    repository = _repository(paths)
+    git = _history(paths)
     found: list[KnownLine] = []
     for file in memory_files(paths):
         try:
@@ -58,7 +58,7 @@ def known_lines(
                 problems.append(f"{file} cannot be read: {reason}.")
             continue
         name, saved = str(file), datetime.fromtimestamp((paths.root / file).stat().st_mtime, UTC)
-        commits = {} if repository is None else _origins(repository, file)
+        commits = {} if git is None else _origins(git, file)
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 # What no commit has is of the last save.
@@ -68,28 +68,28 @@ def known_lines(
     return found
 
 
-def _repository(paths: DataPaths) -> Repository | None:
+def _history(paths: DataPaths) -> Git | None:
     """The history; None if there is none."""
     if not has_repository(paths.root):
         return None
     with suppress(OllimError, OSError):
-        return Repository.opened(Git(Path(os.path.realpath(paths.root))))
+        return Git(Path(os.path.realpath(paths.root))).opened()
     return None
 
 
-def _origins(repository: Repository, file: PurePosixPath) -> Mapping[int, _Commit]:
+def _origins(git: Git, file: PurePosixPath) -> Mapping[int, _Commit]:
     """The commit of each line by its number."""
     with suppress(GitTrouble):
-        commits = dict(_blamed(repository, file))
-        known = _messages(repository, {*commits.values()})
+        commits = dict(_blamed(git, file))
+        known = _messages(git, {*commits.values()})
         return {number: known[name] for number, name in commits.items() if name in known}
     return {}
 
 
-def _blamed(repository: Repository, file: PurePosixPath) -> Iterator[tuple[int, str]]:
+def _blamed(git: Git, file: PurePosixPath) -> Iterator[tuple[int, str]]:
     """The number of each line, and the commit that brought it."""
     is_head = True
-    for row in repository.git.run("blame", "--porcelain", "--", str(file)).split(b"\n"):
+    for row in git.run("blame", "--porcelain", "--", str(file)).split(b"\n"):
         if row.startswith(b"\t"):
             is_head = True
         elif is_head and row:
@@ -98,11 +98,11 @@ def _blamed(repository: Repository, file: PurePosixPath) -> Iterator[tuple[int, 
             is_head = False
 
 
-def _messages(repository: Repository, commits: set[str]) -> Mapping[str, _Commit]:
+def _messages(git: Git, commits: set[str]) -> Mapping[str, _Commit]:
     wanted = sorted(commits - {_NO_COMMIT})
     if not wanted:
         return {}
-    told = repository.git.run(
+    told = git.run(
         "log",
         "--no-walk=unsorted",
         "--format=tformat:%H%x00%at%x00%B%x00",

@@ -6,10 +6,10 @@ import hashlib
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from ollim_bot.domain.permissions import Pattern, ToolPolicy
 from ollim_bot.domain.runs import Subagent, Subagents
@@ -19,105 +19,91 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge, UnsuitableFile
 from ollim_bot.ports import Disk
 from ollim_bot.store.document import FIRST_LINE, BadDocument, Document, Field
-from ollim_bot.store.files import SHARED, OsDisk, create_atomically, write_atomically
+from ollim_bot.store.files import (
+    SHARED,
+    FileReadings,
+    OsDisk,
+    SeenFile,
+    Stamp,
+    create_atomically,
+    stamps,
+    write_atomically,
+)
 from ollim_bot.store.frontmatter import parse
 from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words, wrong
 from ollim_bot.store.yaml_fields import yaml_fields
 
-# Two changes within the clock's resolution look like one, so a file this fresh is read again.
-_GRAIN_NS = 100_000_000
 
-_ProfileFingerprint = tuple[int, int, int, int]
+class _Unusable(NamedTuple):
+    """What is wrong with a file and what to do, without its name.
+
+    `is_passing` says that the same file may be readable next time.
+    """
+
+    reason: str
+    line: int | None = None
+    is_passing: bool = False
 
 
 class ProfileFiles:
     """Reads the profile before every turn, cheaply: only a changed file is read again."""
 
     def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
-        disk = disk or OsDisk()
-        self._identity = _ProfileFile(paths.identity, disk)
-        self._user = _ProfileFile(paths.user, disk)
+        self._paths = (paths.identity, paths.user)
+        self._disk = disk or OsDisk()
+        self._files = FileReadings(
+            partial(stamps, self._paths), self._read_file, lambda found: not _is_passing(found)
+        )
+        self._good: dict[Path, str] = {}
 
     def read(self) -> tuple[Profile, tuple[str, ...]]:
         """The profile, and a sentence for each file that cannot be used now.
 
         For such a file, its last valid text counts. A missing file is empty.
         """
-        files = (self._identity, self._user)
-        identity, user = (file.read() for file in files)
-        return Profile(identity, user), tuple(file.problem for file in files if file.problem)
+        found, wrong_files = self._files.look(), []
+        for path in self._paths:
+            content = found[str(path)].content if str(path) in found else ""
+            if isinstance(content, str):
+                self._good[path] = content
+                continue
+            where = path.name if content.line is None else f"{path.name}:{content.line}"
+            is_known = bool(self._good.get(path))
+            until = "its last good text counts" if is_known else "the bot goes on without it"
+            wrong_files.append(f"{where}: {content.reason} Until then {until}.")
+        identity, user = (self._good.get(path, "") for path in self._paths)
+        return Profile(identity, user), tuple(wrong_files)
 
-
-class _Unusable(Exception):
-    """`str()` says what is wrong with the file and what to do, without its name.
-
-    `is_passing` says that the same file may be readable next time.
-    """
-
-    def __init__(self, reason: str, *, line: int | None = None, is_passing: bool = False) -> None:
-        super().__init__(reason)
-        self.line = line
-        self.is_passing = is_passing
-
-
-class _ProfileFile:
-    def __init__(self, path: Path, disk: Disk) -> None:
-        self.problem = ""
-        self._path = path
-        self._disk = disk
-        self._good: str | None = None
-        self._known: _ProfileFingerprint | None = None
-
-    def read(self) -> str:
-        now, fingerprint = time.time_ns(), None
-        with suppress(OSError):
-            status = os.stat(self._path)
-            fingerprint = status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
-        if fingerprint is None or fingerprint != self._known:
-            is_settled = self._look()
-            is_old = fingerprint is not None and abs(now - fingerprint[0]) > _GRAIN_NS
-            self._known = fingerprint if is_settled and is_old else None
-        return self._good or ""
-
-    def _look(self) -> bool:
-        """Read the file; False if a second look at the same file may have another result."""
+    def _read_file(self, name: str) -> str | _Unusable:
         try:
-            self._good, self.problem = self._text(), ""
-        except _Unusable as unusable:
-            self.problem = self._sentence(unusable)
-            return not unusable.is_passing
-        return True
-
-    def _text(self) -> str:
-        raw = self._bytes()
-        if b"\0" in raw:
-            line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
-            raise _Unusable("has a zero byte in it. Save it as plain text.", line=line)
-        try:
-            return raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = raw.count(b"\n", 0, error.start) + 1
-            raise _Unusable("is not UTF-8 text. Save it as UTF-8.", line=line) from None
-
-    def _bytes(self) -> bytes:
-        try:
-            return self._disk.read(self._path, SizeLimit.PROFILE)
+            raw = self._disk.read(Path(name), SizeLimit.PROFILE)
         except FileNotFoundError:
-            if self._path.is_symlink():
-                raise _Unusable("is a link that leads nowhere. Mend or remove it.") from None
-            return b""
+            if Path(name).is_symlink():
+                return _Unusable("is a link that leads nowhere. Mend or remove it.")
+            raise
         except NotAFile:
-            raise _Unusable("is not a file. Move it away.") from None
+            return _Unusable("is not a file. Move it away.")
         except TooLarge as large:
-            raise _Unusable(f"is {large.reason}. Make it shorter.") from None
+            return _Unusable(f"is {large.reason}. Make it shorter.")
         except OSError as refused:
             reason = refused.strerror or str(refused)
-            raise _Unusable(f"cannot be read: {reason}. Mend that.", is_passing=True) from refused
+            return _Unusable(f"cannot be read: {reason}. Mend that.", is_passing=True)
+        return _decoded(raw)
 
-    def _sentence(self, unusable: _Unusable) -> str:
-        where = self._path.name if unusable.line is None else f"{self._path.name}:{unusable.line}"
-        until = "its last good text counts" if self._good else "the bot goes on without it"
-        return f"{where}: {unusable} Until then {until}."
+
+def _decoded(raw: bytes) -> str | _Unusable:
+    if b"\0" in raw:
+        line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
+        return _Unusable("has a zero byte in it. Save it as plain text.", line)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        return _Unusable("is not UTF-8 text. Save it as UTF-8.", line)
+
+
+def _is_passing(found: str | _Unusable) -> bool:
+    return isinstance(found, _Unusable) and found.is_passing
 
 
 BUNDLED = Path(__file__).resolve().parent.parent / "texts" / "agents"
@@ -132,8 +118,6 @@ _BETWEEN_TOOLS = re.compile(r",(?![^()]*\))")
 # Also a name that only the engine can read.
 _ENGINES_NAME = re.compile(r"^name:[ \t]*([^\s()]+)[ \t]*$", re.MULTILINE)
 _MOST_FILES = 100
-
-_SubagentFingerprint = tuple[tuple[str, int, int, int, int], ...]
 
 
 def install_subagents(folder: Path, disk: Disk) -> None:
@@ -163,6 +147,16 @@ def _is_outdated(target: Path, content: bytes, shipped: set[str], disk: Disk) ->
     return present != content and hashlib.sha256(present).hexdigest() in shipped
 
 
+class _AgentText(NamedTuple):
+    text: str = ""
+    problem: str = ""
+
+    def document(self) -> Document:
+        if self.problem:
+            raise BadDocument(None, self.problem)
+        return parse(self.text)
+
+
 class SubagentFiles:
     """Reads the subagents cheaply: only after a change are the files read again.
 
@@ -173,37 +167,37 @@ class SubagentFiles:
         self._root = paths.root
         self._folder = paths.claude_agents
         self._disk = disk or OsDisk()
-        self._known: _SubagentFingerprint | None = None
-        self._subagents = Subagents()
-        self._lock = threading.Lock()
+        self._files = FileReadings(self._listed, self._read_file)
+        self._known: tuple[Mapping[str, SeenFile[_AgentText]], Subagents] = {}, Subagents()
 
     def read(self) -> Subagents:
-        with self._lock:
-            # The engine looks into the folders below as well.
-            files = sorted(self._folder.rglob("*.md"))[:_MOST_FILES]
-            fingerprint = tuple(_fingerprints(files))
-            if fingerprint != self._known:
-                self._subagents = self._look(files)
-                self._known = fingerprint
-            return self._subagents
+        found = self._files.look()
+        known, subagents = self._known
+        if found is not known:
+            subagents = self._read_all(found)
+            self._known = found, subagents
+        return subagents
 
-    def _look(self, files: list[Path]) -> Subagents:
+    def _listed(self) -> Mapping[str, Stamp]:
+        # The engine looks into the folders below as well.
+        return stamps(sorted(self._folder.rglob("*.md"))[:_MOST_FILES])
+
+    def _read_all(self, found: Mapping[str, SeenFile[_AgentText]]) -> Subagents:
         known: dict[str, Subagent] = {}
         wrong_files: list[str] = []
         warnings: list[str] = []
         hidden: list[str] = []
-        for file in files:
+        for name, (_, read) in found.items():
+            file = Path(name)
             shown = str(file.relative_to(self._root))
-            text = ""
             try:
-                text = self._text(file)
-                document = parse(text)
+                document = read.document()
                 one = _subagent(document, file.stem)
                 if one.name in known:
                     raise BadDocument(None, f"there is another subagent called {one.name}")
             except BadDocument as bad:
                 wrong_files.append(FieldProblem(bad.reason, None, bad.line).sentence(shown))
-                hidden += _ENGINES_NAME.findall(text)
+                hidden += _ENGINES_NAME.findall(read.text)
                 continue
             known[one.name] = one
             warnings += (warning.sentence(shown) for warning in _without_effect(document))
@@ -214,15 +208,15 @@ class SubagentFiles:
             tuple(name for name in dict.fromkeys(hidden) if name not in known),
         )
 
-    def _text(self, file: Path) -> str:
+    def _read_file(self, name: str) -> _AgentText:
         try:
-            return self._disk.read(file, SizeLimit.PROFILE).decode("utf-8-sig")
+            return _AgentText(self._disk.read(Path(name), SizeLimit.PROFILE).decode("utf-8-sig"))
         except UnsuitableFile as unfit:
-            raise BadDocument(None, f"it is {unfit.reason}") from None
+            return _AgentText(problem=f"it is {unfit.reason}")
         except UnicodeDecodeError:
-            raise BadDocument(None, "it is not UTF-8 text") from None
+            return _AgentText(problem="it is not UTF-8 text")
         except OSError as refused:
-            raise BadDocument(None, f"it cannot be read: {refused.strerror}") from refused
+            return _AgentText(problem=f"it cannot be read: {refused.strerror}")
 
 
 def subagent_in(text: str, stem: str) -> Subagent | None:
@@ -232,17 +226,6 @@ def subagent_in(text: str, stem: str) -> Subagent | None:
         return None if any(_without_effect(document)) else _subagent(document, stem)
     except BadDocument:
         return None
-
-
-def _fingerprints(files: list[Path]) -> Iterator[tuple[str, int, int, int, int]]:
-    for file in files:
-        try:
-            status = os.stat(file)
-        except OSError:
-            yield str(file), 0, 0, 0, 0
-        else:
-            times = status.st_mtime_ns, status.st_ctime_ns
-            yield str(file), *times, status.st_size, status.st_ino
 
 
 def _subagent(document: Document, stem: str) -> Subagent:
@@ -314,8 +297,6 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "bg-forks": ("additional_allowed", "override"),
 }
 
-_PolicyFingerprint = tuple[int, int, int]
-
 
 class PolicyFile:
     """Reads the policy at every tool call, cheaply: only a changed file is read again.
@@ -327,38 +308,43 @@ class PolicyFile:
     def __init__(
         self, paths: DataPaths, tell: Callable[[str], None], disk: Disk | None = None
     ) -> None:
-        self._path = paths.tool_policy
         self._tell = tell
         self._disk = disk or OsDisk()
-        self._known: _PolicyFingerprint | None = None
+        self._files = FileReadings(partial(stamps, [paths.tool_policy]), self._read_file)
+        self._known: Mapping[str, SeenFile[ToolPolicy | str]] | None = None
         self._policy = ToolPolicy()
         # A call that comes while another reads the changed file must not get the policy before it.
         self._lock = threading.Lock()
 
     def read(self) -> ToolPolicy:
         with self._lock:
-            fingerprint = None
-            with suppress(OSError):
-                status = os.stat(self._path)
-                fingerprint = status.st_mtime_ns, status.st_size, status.st_ino
-            if fingerprint != self._known:
-                self._known = fingerprint
-                self._look()
+            found = self._files.look()
+            if found is not self._known:
+                self._known = found
+                read: ToolPolicy | str = ToolPolicy()
+                for version in found.values():
+                    read = version.content
+                if isinstance(read, str):
+                    self._tell(read)
+                else:
+                    self._policy = read
             return self._policy
 
-    def _look(self) -> None:
+    def _read_file(self, name: str) -> ToolPolicy | str:
+        """The policy, or a sentence on what is wrong with the file."""
+        path = Path(name)
         try:
-            self._policy = _policy(self._text())
+            return _policy(self._text(path))
         except BadDocument as bad:
             where = "" if bad.line is None else f":{bad.line - FIRST_LINE + 1}"
             kept = "Until it is mended, what was allowed before counts."
-            self._tell(f"{self._path.name}{where}: {bad.reason}. {kept}")
+            return f"{path.name}{where}: {bad.reason}. {kept}"
 
-    def _text(self) -> str:
+    def _text(self, path: Path) -> str:
         try:
-            return self._disk.read(self._path, SizeLimit.POLICY).decode("utf-8-sig")
+            return self._disk.read(path, SizeLimit.POLICY).decode("utf-8-sig")
         except FileNotFoundError:
-            return ""
+            raise
         except NotAFile:
             raise BadDocument(None, "it is not a file") from None
         except TooLarge as large:

@@ -9,7 +9,6 @@ before its next step.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
@@ -43,7 +42,7 @@ from ollim_bot.store.file_store import (
     render_json,
     version_of,
 )
-from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.files import FileLock, OsDisk, Stamp, stamp
 from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.steps import leave_notice, new_notice
@@ -316,7 +315,7 @@ class SentinelFile:
         self._path = path
         lock = FileLock(paths.lock_of(path))
         self._file = FileStore(path, _CODEC, lock, disk=disk or OsDisk(), report=report)
-        self._refused: tuple[int, int] | None = None
+        self._refused: Stamp = None
 
     def read(self) -> Deliveries:
         """The deliveries. Raises `Unreadable`."""
@@ -337,7 +336,7 @@ class SentinelFile:
 
         A failure leaves the file for later.
         """
-        mark = self._mark()
+        mark = stamp(self._path)
         if mark is None or mark == self._refused:
             return False
         try:
@@ -349,13 +348,6 @@ class SentinelFile:
         except StorageError:
             _logger.warning("What the sentinel has delivered waits", exc_info=True)
         return False
-
-    def _mark(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size
 
 
 def take_over(tx: Transaction, known: Deliveries) -> None:

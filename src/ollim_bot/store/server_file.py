@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -21,7 +21,15 @@ from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk
-from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
+from ollim_bot.store.files import (
+    PRIVATE,
+    FileReadings,
+    OsDisk,
+    SeenFile,
+    Stamp,
+    stamps,
+    write_atomically,
+)
 
 _ENDINGS = (
     *(".py", ".pyw", ".pyz", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"),
@@ -57,12 +65,6 @@ def hash_scripts(spec: ServerSpec, root: Path) -> str:
             digest.update(content)
             is_any = True
     return digest.hexdigest() if is_any else ""
-
-
-def fingerprint_scripts(spec: ServerSpec, root: Path) -> tuple[tuple[int, int, int], ...]:
-    """Differs after any file that the command names has changed."""
-    found = (_status(path) for path in dict.fromkeys(_words(spec, root)))
-    return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found if each)
 
 
 def named_places(spec: ServerSpec, root: Path) -> NamedPlaces:
@@ -126,13 +128,6 @@ def _is_below(path: str, root: Path) -> bool:
     return any(f"{place}/".startswith(f"{home}/") for home in homes for place in places)
 
 
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except (OSError, ValueError):
-        return None
-
-
 def _is_script(path: str) -> bool:
     if path.lower().endswith(_ENDINGS):
         return True
@@ -166,8 +161,6 @@ _OF_ADDRESS = ("url", "headers")
 _KINDS = {"stdio": "command", "http": "url", "streamable-http": "url", "streamableHttp": "url"}
 _OTHERS = 0o077
 
-_Fingerprint = tuple[int, int, int]
-
 
 class ServerReading(NamedTuple):
     """The correct servers by name, and a sentence for each wrong entry.
@@ -196,48 +189,45 @@ class ServerFile:
     ) -> None:
         self._paths = paths
         self._tell = tell
-        self._disk = disk or OsDisk()
         self.places = NamedPlaces()
-        self._known: _Fingerprint | None = None
-        self._scripts: tuple[object, ...] = ()
+        self._files = FileReadings(partial(stamps, [paths.mcp]), lambda _: _read(paths, disk))
+        self._known: Mapping[str, SeenFile[ServerReading]] = {}
+        self._scripts: Mapping[str, Stamp] = {}
         self._specs: Mapping[str, ServerSpec] = {}
 
     @property
     def has_changed(self) -> bool:
         """Whether `read` would look into the file again."""
-        return self._fingerprint() != self._known or self._script_fingerprints() != self._scripts
+        return not self._files.is_as(self._known) or self._script_stamps() != self._scripts
 
     def read(self) -> Mapping[str, ServerSpec]:
         """The servers by name. A file that others may read is closed to them."""
-        fingerprint = self._fingerprint()
-        if fingerprint != self._known:
-            self._known = fingerprint
-            _close(self._paths.mcp)
-            found = read_servers(self._paths, self._disk)
-            for problem in found.problems:
+        _close(self._paths.mcp)
+        found = self._files.look()
+        if found is not self._known:
+            self._known = found
+            reading = ServerReading({})
+            for version in found.values():
+                reading = version.content
+            for problem in reading.problems:
                 self._tell(problem)
-            if found.is_whole:
-                self._specs = found.specs
+            if reading.is_whole:
+                self._specs = with_scripts(reading.specs, self._paths)
                 self._note_scripts()
-        elif self._script_fingerprints() != self._scripts:
+        elif self._script_stamps() != self._scripts:
             self._specs = with_scripts(self._specs, self._paths)
             self._note_scripts()
         return self._specs
 
     def _note_scripts(self) -> None:
-        self._scripts = self._script_fingerprints()
+        self._scripts = self._script_stamps()
         places = (named_places(spec, self._paths.root) for spec in self._specs.values())
         self.places = reduce(NamedPlaces.__or__, places, NamedPlaces())
 
-    def _script_fingerprints(self) -> tuple[object, ...]:
-        return tuple(fingerprint_scripts(each, self._paths.root) for each in self._specs.values())
-
-    def _fingerprint(self) -> _Fingerprint | None:
-        try:
-            status = os.stat(self._paths.mcp)
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+    def _script_stamps(self) -> Mapping[str, Stamp]:
+        """Differs from an earlier one if a file that a command names has changed since."""
+        specs = self._specs.values()
+        return stamps(Path(word) for spec in specs for word in _words(spec, self._paths.root))
 
 
 def _close(path: Path) -> None:
@@ -250,6 +240,12 @@ def _close(path: Path) -> None:
 
 def read_servers(paths: DataPaths, disk: Disk | None = None) -> ServerReading:
     """Read the file as it is now; without one there are no servers."""
+    found = _read(paths, disk)
+    return found._replace(specs=with_scripts(found.specs, paths))
+
+
+def _read(paths: DataPaths, disk: Disk | None) -> ServerReading:
+    """As `read_servers`, without the pins of the scripts."""
     name = paths.mcp.name
     try:
         text = (disk or OsDisk()).read(paths.mcp, SizeLimit.POLICY).decode("utf-8-sig")
@@ -261,8 +257,7 @@ def read_servers(paths: DataPaths, disk: Disk | None = None) -> ServerReading:
         return _unread(f"{name} is not UTF-8 text. Save it as UTF-8.")
     except OSError as refused:
         return _unread(f"{name} cannot be read: {refused.strerror}.")
-    found = _servers(name, text)
-    return found._replace(specs=with_scripts(found.specs, paths))
+    return _servers(name, text)
 
 
 def with_scripts(specs: Mapping[str, ServerSpec], paths: DataPaths) -> Mapping[str, ServerSpec]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
 
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
 from ollim_bot.domain.skills import (
@@ -32,7 +31,17 @@ from ollim_bot.store import frontmatter
 from ollim_bot.store.codecs.plain import PLAIN
 from ollim_bot.store.document import FIRST_LINE, BadDocument, Document, Field
 from ollim_bot.store.file_store import FORMAT, Malformed, parse_json, render_json
-from ollim_bot.store.files import SHARED, OsDisk, write_atomically
+from ollim_bot.store.files import (
+    SHARED,
+    FileReadings,
+    OsDisk,
+    SeenFile,
+    Stamp,
+    stamp,
+    stamps,
+    touched,
+    write_atomically,
+)
 from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words
 
 _LARGEST_HASHED = 25_000_000
@@ -81,24 +90,22 @@ class SkillLock:
             return [str(unread)]
         return [each for name, one in added.items() for each in self._changed(name, one)]
 
-    def stamp(self) -> tuple[object, ...]:
-        """Changes if one of the added skills may have changed."""
+    def stamps(self) -> object:
+        """Differs from an earlier one if an added skill may have changed since."""
         try:
-            names, own = self.read(), os.stat(self.path).st_mtime_ns
-        except OSError:
-            return ()
+            folders = [self._skills / name for name in self.read()]
         except Unreadable as unread:
-            return (str(unread),)
-        files = ((name, each) for name in names for each in _files(self._skills / name))
-        return (own, *((name, path, *_stamp_of(status)) for name, (path, status) in files))
+            return str(unread)
+        files = (folder / each for folder in folders for each in _files(folder))
+        return stamps((self.path, *files))
 
     def _changed(self, name: str, added: AddedSkill) -> Iterator[str]:
         where = f"skills/{name}"
-        found = dict(_files(self._skills / name))
+        found = {*_files(self._skills / name)}
         if not found:
             yield f"{where} was added from {added.origin} and is gone."
             return
-        for path in sorted({*found, *added.files}):
+        for path in sorted(found | added.files.keys()):
             if path not in found:
                 yield f"{where}/{path} is gone since the skill was added."
             elif path not in added.files:
@@ -119,21 +126,10 @@ def digest_at(path: Path) -> str:
         return ""
 
 
-def _stamp_of(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+def _files(folder: Path) -> Iterator[str]:
     """All that is in the folder but folders, without following links."""
     for above, _, names in os.walk(folder):
-        for name in names:
-            path = Path(above, name)
-            try:
-                status = os.lstat(path)
-            except OSError:
-                continue
-            if not stat.S_ISDIR(status.st_mode):
-                yield path.relative_to(folder).as_posix(), status
+        yield from (Path(above, name).relative_to(folder).as_posix() for name in names)
 
 
 TOOLS = "allowed-tools"
@@ -263,12 +259,6 @@ def skill_at(skills: Path, name: str) -> Skill | tuple[str, ...]:
         return (f"{file}: cannot be read: {refused.strerror}",)
 
 
-class _Stamp(NamedTuple):
-    modified: int
-    size: int
-    inode: int
-
-
 class SkillFolder:
     """Reads the skills of a data directory; only changed files are read again.
 
@@ -279,42 +269,39 @@ class SkillFolder:
     def __init__(self, skills: Path, tell: Callable[[str], None] | None = None) -> None:
         self._skills = skills
         self._tell = tell
-        self._known: dict[str, tuple[_Stamp | None, Skill | tuple[str, ...]]] = {}
+        self._files = FileReadings(self._listed, partial(skill_at, skills))
+        self._known: Mapping[str, SeenFile[Skill | tuple[str, ...]]] = {}
+        self._found = SkillSet()
         self._added = SkillLock(skills)
-        self._added_stamp: tuple[object, ...] = ()
+        self._added_stamps: object = ""
         self._lock = threading.Lock()
 
     def read(self) -> SkillSet:
         with self._lock:
-            if self._tell is not None and (stamp := self._added.stamp()) != self._added_stamp:
-                self._added_stamp = stamp
+            if self._tell is not None and (added := self._added.stamps()) != self._added_stamps:
+                self._added_stamps = added
                 for difference in self._added.differences():
                     self._tell(f"{difference} `ollim-bot skill check` shows it.")
-            names: list[str] = []
-            with suppress(OSError), os.scandir(self._skills) as entries:
-                folders = (each.name for each in entries if each.is_dir())
-                names = sorted(name for name in folders if name[0] != ".")  # hidden: no skill
-            self._known = {name: self._looked_at(name) for name in names}
-            found = {name: skill for name, (_, skill) in self._known.items()}
-            return SkillSet(
-                {name: skill for name, skill in found.items() if isinstance(skill, Skill)},
-                {name: skill for name, skill in found.items() if not isinstance(skill, Skill)},
-            )
+            known, self._known = self._known, self._files.look()
+            if self._known is not known:
+                self._take(touched(known, self._known))
+            return self._found
 
-    def _looked_at(self, name: str) -> tuple[_Stamp | None, Skill | tuple[str, ...]]:
-        stamp = _stamp(self._skills / name / SKILL_FILE)
-        known = self._known.get(name)
-        if known is not None and known[0] == stamp:
-            return known
-        skill = skill_at(self._skills, name)
-        if self._tell is not None and not isinstance(skill, Skill):
-            self._tell(does_not_load(name, skill[0]))
-        return stamp, skill
+    def _take(self, names: set[str]) -> None:
+        skills: dict[str, Skill] = {}
+        wrong: dict[str, tuple[str, ...]] = {}
+        for name, (_, skill) in self._known.items():
+            if isinstance(skill, Skill):
+                skills[name] = skill
+                continue
+            wrong[name] = skill
+            if self._tell is not None and name in names:
+                self._tell(does_not_load(name, skill[0]))
+        self._found = SkillSet(skills, wrong)
 
-
-def _stamp(path: Path) -> _Stamp | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return _Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+    def _listed(self) -> Mapping[str, Stamp]:
+        names: list[str] = []
+        with suppress(OSError), os.scandir(self._skills) as entries:
+            # A hidden folder is no skill.
+            names = [each.name for each in entries if each.is_dir() and each.name[0] != "."]
+        return {name: stamp(self._skills / name / SKILL_FILE) for name in names}

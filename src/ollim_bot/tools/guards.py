@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ollim_bot.domain.agent_caller import (
     PROGRAM,
@@ -28,13 +28,14 @@ from ollim_bot.domain.initiative import (
 from ollim_bot.domain.jobs import job_key
 from ollim_bot.domain.permissions import FILE_ARGUMENTS, SEARCH_ARGUMENTS, Pattern, beyond_main
 from ollim_bot.domain.runs import NAME_ARGUMENT, STARTING, Subagents
-from ollim_bot.domain.shared_files import SKILL_FILE, FileReading, JobFile, JobFolder, SharedFile
+from ollim_bot.domain.shared_files import SKILL_FILE, FileReading, JobFile, JobFolder
 from ollim_bot.domain.skills import Skill, does_not_load
 from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.tool_patterns import WRITING, server_of, text_argument
 from ollim_bot.errors import StorageError
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
 from ollim_bot.ports import ToolCall
+from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.skill_files import skill_at
 from ollim_bot.tools import texts
 from ollim_bot.tools.path_rules import (
@@ -310,25 +311,6 @@ class _NamedSkills(NamedTuple):
     skills: Sequence[str]
 
 
-class JobChecker(Protocol):
-    """Knows the rules by which job and skill files are read."""
-
-    def text(self, file: SharedFile) -> str | None:
-        """The present content of the file; None if there is none. Raises `Unreadable`."""
-
-    def read(self, file: JobFile, text: str) -> FileReading:
-        """Parse `text` as that file. Changes nothing."""
-
-    def tools_of_skills(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The patterns that these skills add to a job."""
-
-    def unusable_skills(self, names: Sequence[str]) -> Sequence[str]:
-        """A sentence for each of these skills that does not load."""
-
-    def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
-        """Other files of the same folder that have the id."""
-
-
 def written_jobs(root: Path, call: ToolCall) -> Sequence[JobFile]:
     """The job and skill files that a call would write."""
     path = call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""))
@@ -347,7 +329,7 @@ class JobValidator:
     def __init__(
         self,
         root: Path,
-        checker: JobChecker,
+        checker: JobFileChecker,
         allowed: Callable[[], Sequence[Pattern]],
         note_skills: Callable[[str, Sequence[str]], None] = lambda _, __: None,
     ) -> None:

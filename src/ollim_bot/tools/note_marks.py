@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from ollim_bot.domain.tool_patterns import WRITING, text_argument
 from ollim_bot.errors import WrongInput
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import Refusal, ToolCall
+from ollim_bot.store.files import Stamp, stamp
 from ollim_bot.store.marks import hash_of
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -26,8 +26,6 @@ from ollim_bot.tools.reading import marked_places
 _LONGEST_PATH = 400
 _TOO_LONG = f"The path is longer than {_LONGEST_PATH} characters. Choose a shorter one."
 
-_Stamp = tuple[int, int, int] | None
-
 
 @dataclass(slots=True)
 class _Writing:
@@ -35,7 +33,7 @@ class _Writing:
 
     mark: TaintMark
     former: TaintMark | None
-    stamp: _Stamp
+    stamp: Stamp
     calls: int = 0
 
 
@@ -61,10 +59,10 @@ class NoteMarks:
             return None
         if any(len(each) > _LONGEST_PATH for each in places):
             return Refusal(_TOO_LONG)
-        stamps = {each: await asyncio.to_thread(_stamp, root / each) for each in places}
+        found = {each: await asyncio.to_thread(stamp, root / each) for each in places}
 
         def step(tx: Transaction) -> list[_Writing]:
-            return [_begun(tx, each, stamp, source, run.session) for each, stamp in stamps.items()]
+            return [_begun(tx, each, seen, source, run.session) for each, seen in found.items()]
 
         try:
             begun = await self._context.store.transact(step)
@@ -90,7 +88,7 @@ class NoteMarks:
 
     async def _ended(self, one: _Writing) -> None:
         file, after = self._context.root / one.mark.path, one.former
-        is_written = await asyncio.to_thread(_stamp, file) != one.stamp
+        is_written = await asyncio.to_thread(stamp, file) != one.stamp
         if is_written:
             # Commands and clicks write that of the tasks, too, so that no change shows a hand.
             is_shared = folded_path(one.mark.path) == FILE_LIST
@@ -111,25 +109,17 @@ def is_own(store: Store, root: Path, path: str, session: SessionId | None) -> bo
 
 
 def _begun(
-    tx: Transaction, place: str, stamp: _Stamp, source: str, session: SessionId | None
+    tx: Transaction, place: str, seen: Stamp, source: str, session: SessionId | None
 ) -> _Writing:
     former = next(iter(tx.marks.of_files([place])), None)
-    made_by = session or "" if stamp is None else ""
+    made_by = session or "" if seen is None else ""
     mark = TaintMark(source, tx.now, path=former.path if former else place, session=made_by)
-    return _Writing(tx.marks.leave(mark), former, stamp)
+    return _Writing(tx.marks.leave(mark), former, seen)
 
 
 def _places(root: Path, path: str) -> list[str]:
     """Where the file lies; nowhere for the file of a job."""
     return [] if job_files(root, path) else [*dict.fromkeys(marked_places(root, path))]
-
-
-def _stamp(file: Path) -> _Stamp:
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def _hash(file: Path) -> str:

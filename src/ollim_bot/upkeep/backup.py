@@ -33,7 +33,7 @@ from ollim_bot.store.codecs.plain import JsonFormat, Layout, whole
 from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.journal import Git, GitTrouble, Repository, has_repository
+from ollim_bot.store.journal import Git, GitTrouble, has_repository
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.snapshot import Snapshot, take_snapshot
 from ollim_bot.upkeep.instance import running_pid
@@ -583,7 +583,7 @@ class _Contents:
             return
         bundle = self._work / HISTORY
         try:
-            git = Repository.opened(Git(root, limit=GIT_LIMIT)).git
+            git = Git(root, limit=GIT_LIMIT).opened()
             if git.run("rev-list", "--all", "--max-count=1"):
                 git.run("bundle", "create", "--quiet", str(bundle), "HEAD", "--all")
                 self._add(HISTORY, bundle)

@@ -27,7 +27,7 @@ from ollim_bot.store.copies import SinceBackup, mark_restored
 from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.journal import Git, GitTrouble, Repository
+from ollim_bot.store.journal import Git, GitTrouble
 from ollim_bot.store.opening import BALLAST_FILE
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.schema import SCHEMA
@@ -201,7 +201,7 @@ def _restored_history(root: Path) -> Iterator[str]:
     if not bundle.exists():
         return
     try:
-        git = Repository.opened(Git(root, limit=GIT_LIMIT)).git
+        git = Git(root, limit=GIT_LIMIT).opened()
         git.run("fetch", "--quiet", "--update-head-ok", str(bundle), "+refs/*:refs/*")
         if head := git.run("ls-remote", str(bundle), "HEAD").decode().split():
             # The branch that HEAD was on: the one with its commit, `main` if there are several.

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.storage.journal.git_repos import GitFolder, JournalScene
 
@@ -177,6 +177,10 @@ def test_odd_names_are_names(scene: JournalScene) -> None:
 
 
 @given(message=st.text())
+@example("# no comment")
+@example("--amend")
+@example("\udcff a\0b")
+@example("")
 @settings(
     max_examples=12,
     deadline=None,
@@ -190,11 +194,3 @@ def test_any_message_can_be_committed(scene: JournalScene, message: str) -> None
     raw = scene.git("cat-file", "commit", "HEAD").partition("\n\n")[2]
     assert raw == f"{expected.encode('utf-8', 'backslashreplace').decode()}\n"
     assert scene.problems == []
-
-
-@pytest.mark.parametrize("message", ["# no comment", "-m", "--amend", "\udcff", "a\0b", ""])
-def test_hard_messages_can_be_committed(scene: JournalScene, message: str) -> None:
-    journal = scene.journal()
-    journal.note(scene.write("a.md"), message)
-    assert journal.flush()
-    assert len(scene.messages()) == 1

@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from devtools.doubles.journal import RecordingJournal
 from tests.storage.journal.git_repos import JournalScene, eventually, git_script
 
 pytestmark = pytest.mark.real_process
@@ -55,11 +54,6 @@ def test_preparing_makes_a_repository_and_commits_what_changed_unseen(scene: Jou
     newest, oldest = scene.messages()
     assert newest.startswith("2 changes: by hand: routines/a.md, by hand: routines/b.md\n")
     assert oldest == "begin with: routines/a.md"
-
-
-def test_looking_for_obstacles_changes_nothing(scene: JournalScene) -> None:
-    assert scene.journal().available
-    assert list(scene.root.iterdir()) == []
 
 
 def test_two_processes_commit_everything_once(scene: JournalScene) -> None:
@@ -122,17 +116,6 @@ def test_of_too_many_notes_the_oldest_lose_their_message_only(scene: JournalScen
     assert scene.messages() == ["by hand: oldest.md", "add second"]
 
 
-def test_no_note_drives_out_a_change_that_a_start_has_found(scene: JournalScene) -> None:
-    found = {scene.write(f"{name}.md").name for name in "abc"}
-    journal = scene.journal()
-    journal.note_unseen()
-    assert scene.messages() == []
-    for number in range(9999):
-        journal.note(scene.root / f"{number}.md", "come and gone")
-    assert journal.flush()
-    assert scene.committed() == found
-
-
 def test_notes_from_many_threads_all_arrive(scene: JournalScene) -> None:
     journal = scene.journal()
 
@@ -147,10 +130,3 @@ def test_notes_from_many_threads_all_arrive(scene: JournalScene) -> None:
         writer.join()
     assert journal.flush()
     assert len(scene.tracked()) == 80
-
-
-def test_the_double_remembers_what_was_noted(tmp_path: Path) -> None:
-    journal = RecordingJournal()
-    journal.note(tmp_path / "a.md", "add a")
-    assert journal.notes == [(tmp_path / "a.md", "add a")]
-    assert journal.messages == ["add a"]

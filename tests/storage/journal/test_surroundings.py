@@ -80,7 +80,7 @@ def test_hooks_are_not_run(repository: JournalScene, tmp_path: Path) -> None:
     assert not ran.exists()
 
 
-def test_a_repository_inside_is_told_once_and_hinders_nothing(scene: JournalScene) -> None:
+def test_a_repository_inside_hinders_nothing(scene: JournalScene) -> None:
     inner = GitFolder(scene.root / "skills/tool")
     inner.become_repository()
     inner.commit_by_hand("theirs.md")
@@ -92,7 +92,7 @@ def test_a_repository_inside_is_told_once_and_hinders_nothing(scene: JournalScen
     scene.journal().prepare()
     assert scene.tracked() == {"a.md"}
     assert inner.messages() == ["by a person"]
-    assert scene.problems == ["skills/tool is not in the history: it is a repository of its own."]
+    assert scene.problems == []
 
 
 def test_a_broken_repository_is_not_mistaken_for_the_one_around_it(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_broken_repository_is_not_mistaken_for_the_one_around_it(tmp_path: Pat
     assert not journal.flush()
     assert outer.messages() == ["by a person"]
     (problem,) = inner.problems
-    assert problem.startswith(f"git refuses {inner.root}: ")
+    assert str(inner.root) in problem
 
 
 def test_a_link_to_a_repository_that_is_gone_is_told(scene: JournalScene) -> None:
@@ -115,7 +115,7 @@ def test_a_link_to_a_repository_that_is_gone_is_told(scene: JournalScene) -> Non
     journal.note(scene.write("a.md"), "add a")
     assert not journal.flush()
     (problem,) = scene.problems
-    assert problem.startswith(f"git refuses {scene.root}: not a git repository: /nowhere")
+    assert "not a git repository: /nowhere" in problem
 
 
 def test_a_repository_of_another_user_is_told_once_and_left_alone(
@@ -130,5 +130,4 @@ def test_a_repository_of_another_user_is_told_once_and_left_alone(
     assert not journal.flush()
     assert repository.messages() == ["by a person"]
     (problem,) = repository.problems
-    assert problem == journal.obstacle()
-    assert problem.startswith(f"git refuses {repository.root}: detected dubious ownership")
+    assert "detected dubious ownership" in problem

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
@@ -64,7 +65,7 @@ class Kept:
 def kept(tmp_path: Path, kind: RunKind, job: Job | None = None) -> Kept:
     data = DataDirectory(tmp_path / "dätä")
     state = data.open(QuickDisk(), NOW).state
-    journal = ChangeJournal(data.journal, data.paths.root)
+    journal = ChangeJournal(data.journal, data.paths.root, ManualClock(NOW))
     changes = FileChanges(data.paths, state, journal, lambda: SET_AT, QuickDisk())
     changes.look()
     repositories = open_repositories(data.paths, journal, QuickDisk(), changes=changes)

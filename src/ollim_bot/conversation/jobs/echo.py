@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,11 +37,11 @@ from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
-from ollim_bot.store.changes import is_watched
+from ollim_bot.store.changes import FileChanges, is_watched
+from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.steps import leave_update, quiet_settings, standing_taint
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.tools.guards import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
 
 # Seconds between two searches for changes that no turn has shown.
@@ -54,34 +54,6 @@ _logger = logging.getLogger(__name__)
 class Post(Protocol):
     async def __call__(self, message: ChatMessage, *, may_wait: bool = False) -> None:
         """Show a message once it is on disk; one that `may_wait` is not shown while it is quiet."""
-
-
-class FormerContents(Protocol):
-    """Keeps what files held before they were changed."""
-
-    def begin(self, place: str, key: str, session: str, untrusted: str) -> None:
-        """Note that a tool is about to write the file, for a start after a crash."""
-
-    def end(self, keys: Collection[str]) -> None:
-        """Forget what was noted so with these keys."""
-
-    def keep(self, change: FileChange, untrusted: str = "") -> None:
-        """Keep the change; it replaces an earlier change with the same key."""
-
-    def unseen(self) -> Sequence[FileChange]:
-        """Changes by the agent's commands that were not shown yet, oldest first."""
-
-    def forget(self, key: str) -> None:
-        """Note that the change was shown."""
-
-    def absorb(self, key: str) -> None:
-        """Forget a change that another one includes."""
-
-    def undo(self, key: str) -> tuple[SharedFile, str]:
-        """Undo the change once; returns its file, and in words what has become of it.
-
-        Raises `OllimError` with the reason, such as that the same place was changed since.
-        """
 
 
 @dataclass(slots=True)
@@ -107,8 +79,8 @@ class ChangeEcho:
     """Shows changes of files on cards."""
 
     root: Path
-    files: JobChecker
-    former: FormerContents
+    files: JobFileChecker
+    former: FileChanges
     store: Store
     reminders: JobRepository[Reminder]
     post: Post

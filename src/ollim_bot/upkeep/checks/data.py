@@ -33,7 +33,7 @@ from ollim_bot.store.data_directory import (
     missing_ignored,
     remake_links,
 )
-from ollim_bot.store.journal import Git, GitMissing, GitTrouble, Repository, has_repository
+from ollim_bot.store.journal import Git, GitMissing, GitTrouble, has_repository
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.server_file import read_servers
@@ -69,14 +69,15 @@ def git_history(
         if not has_repository(root):
             yield passed(f"{version}; the history begins with the first start")
             return
-        repository = Repository.opened(git)
-        for lock in (repository.folder / name for name in _GIT_LOCKS):
+        git = git.opened()
+        folder = git.folder or root / ".git"
+        for lock in (folder / name for name in _GIT_LOCKS):
             if is_older_than(lock, _OLD_LOCK_SECONDS):
                 mend = partial(_remove_git_lock, lock, root, is_at_work)
                 left = f"{lock} was left behind by a git that died"
                 step = f"If no other git runs there, run `rm {shown(lock)}`."
                 yield warned(f"{left}, so nothing is added to the history", step, mend)
-        waiting = len(repository.changes())
+        waiting = len(git.changes())
         changes = f"{counted(waiting, 'change')} not in it yet" if waiting else "all is in it"
         yield passed(f"{version}; there is a history, and {changes}")
     except GitMissing:

@@ -22,7 +22,7 @@ from ollim_bot.settings import Settings
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
-from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
+from ollim_bot.store.job_folder import JobFileIndex, MarkdownRepository
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.skill_files import SkillFolder, SkillLock
@@ -104,7 +104,7 @@ def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
             return ask(lambda tx: with_known_plan(tx, job)) or job
 
         repository = MarkdownRepository(
-            FolderWatch(folder, form, OsDisk()),
+            JobFileIndex(folder, form, OsDisk()),
             FileLock(paths.lock_of(folder)),
             journal=NoJournal(),
             choose_holder=choose_holder,
