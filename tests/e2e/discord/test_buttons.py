@@ -158,52 +158,6 @@ async def test_a_fork_is_saved_by_its_button(scene: DiscordScene) -> None:
     assert await words_of(scene, scene.discord.press(card, "act:fork_exit:")) == GONE
 
 
-async def test_a_fork_is_reported_by_its_button(scene: DiscordScene) -> None:
-    card = await in_a_fork(scene)
-    call = CallTool("mcp__discord__report_updates", {"message": "We chose Rome."})
-    scene.model.then(Reply((call,)), Reply((Say("Reported."),)))
-    await scene.press(card, "Keep a summary")
-    end = await scene.card("Side conversation ended — summary kept")
-    assert "We chose Rome." in words(end)
-    await shows(scene, card, "Side conversation")
-    await scene.ask("and now?", "Rome it is.")
-    assert "We chose Rome." in scene.model.requests[-1].last_user_text
-
-
-async def test_a_fork_is_left_by_its_button_even_while_it_answers(scene: DiscordScene) -> None:
-    card, main = await in_a_fork(scene), scene.bot.session()
-    scene.model.then(Hang())
-    scene.discord.say("and where?")
-    await scene.model.seen(3, patience())
-    await scene.press(card, "Leave it")
-    await scene.card("Side conversation ended — nothing kept")
-    await shows(scene, card, "Side conversation")
-    assert scene.bot.session() == main
-
-
-async def test_a_fork_that_the_agent_wants_to_save_is_kept_open_or_saved(
-    scene: DiscordScene,
-) -> None:
-    await in_a_fork(scene)
-    main = scene.bot.session()
-    save = Reply((CallTool("mcp__discord__save_context", {}),))
-    scene.model.then(save, Reply((Say("Shall I?"),)))
-    scene.discord.say("keep this")
-    first = await scene.card("Keep all of this side conversation?")
-    await scene.press(first, "Go on talking")
-    await shows(scene, first, "Keep all of this side conversation?", Go_on_talking=False)
-    assert scene.bot.session() == main
-
-    scene.model.then(save, Reply((Say("Now?"),)))
-    scene.discord.say("keep it now")
-    await scene.until(lambda: _count(scene, "Keep all of this side conversation?") == 2)
-    second = await scene.card("Keep all of this side conversation?")
-    await scene.press(second, "Keep all of it")
-    await scene.card("Side conversation ended — all of it kept")
-    await shows(scene, second, "Keep all of this side conversation?", Keep_all_of_it=False)
-    assert scene.bot.session() != main
-
-
 async def test_a_new_routine_is_undone_by_its_button(scene: DiscordScene) -> None:
     path = str(scene.bot.data / "routines" / "plan.md")
     call = CallTool("Write", {"file_path": path, "content": ROUTINE})
@@ -341,7 +295,3 @@ async def test_a_card_that_is_answered_on_the_page_is_closed_on_discord(
     await shows(scene, welcome, WELCOME, Set_up=False, What_I_can_do=True)
     assert await words_of(scene, scene.discord.press(welcome, custom_id(welcome, "Set up"))) == USED
     await scene.said("> Set up\n-# from the page")
-
-
-def _count(scene: DiscordScene, title: str) -> int:
-    return sum(title in words(each) for each in scene.discord.said)

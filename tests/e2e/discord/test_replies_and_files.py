@@ -7,9 +7,7 @@ from tests.e2e.discord.discord_scene import WELCOME, DiscordScene
 from tests.e2e.test_reminders import left, remind
 from tests.engine.scene import tiny_png
 
-from ollim_bot.domain.inbox import OwnerMessage
-from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
-from ollim_bot.surfaces.discord.inbound import NOTHING_TO_READ
+from ollim_bot.offline.messages import CallTool, Reply, Say
 from ollim_bot.surfaces.discord.rendering import FORK
 
 MB = 1024 * 1024
@@ -103,39 +101,3 @@ async def test_a_file_of_the_agent_arrives_with_its_content(scene: DiscordScene)
     assert not first[0].is_error, first[0].text
     assert second[0].is_error
     assert "Discord does not take a file of that size" in second[0].text
-
-
-async def test_waiting_messages_are_taken_as_they_stand_when_they_are_taken(
-    scene: DiscordScene,
-) -> None:
-    path = scene.bot.data / "reminders" / "w1.md"
-    scene.model.then(Hang())
-    remind(scene.bot, "w1", 0, "What is the plan?")
-    path.write_text(path.read_text().replace("---\nWhat", "background: false\n---\nWhat"))
-    await scene.model.seen(1, within=30)
-    ids = [scene.discord.say(text) for text in ("one", "two", "three")]
-    await scene.until(lambda: all("👀" in scene.discord.message(each).reactions for each in ids))
-    scene.discord.edit(ids[0], "one, corrected")
-    scene.discord.delete(ids[1])
-    await scene.until(lambda: len(scene.bot.open_inputs()) == 3)
-    await scene.until(lambda: "one, corrected" in _waiting(scene))
-    scene.discord.slash("interrupt")
-    await scene.model.seen(2, within=30)
-    assert scene.model.requests[1].last_user_text.endswith("\n\none, corrected\n\nthree")
-    await scene.until(lambda: not scene.bot.open_inputs())
-    await scene.until(lambda: not any(each.reactions for each in scene.discord.messages))
-
-
-async def test_a_message_without_anything_to_read_gets_an_honest_sentence(
-    scene: DiscordScene,
-) -> None:
-    scene.discord.send_sticker()
-    await scene.said(NOTHING_TO_READ)
-    await scene.ask("hello", "Hi Ada.")
-    assert scene.discord.texts[1:] == [NOTHING_TO_READ, "Hi Ada."]
-    assert len(scene.model.requests) == 1
-
-
-def _waiting(scene: DiscordScene) -> list[str]:
-    inbox = scene.bot.query(lambda tx: tx.inbox.get())
-    return [each.text for each in inbox.accepted if isinstance(each, OwnerMessage)]
