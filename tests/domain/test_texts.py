@@ -1,22 +1,15 @@
-"""Texts that are cut, made into file names, or compared: short, true and bounded."""
+"""Texts that are cut, made into file names, or compared: short and true."""
 
 from __future__ import annotations
 
-import sys
 import time
 import unicodedata
-from collections.abc import Callable
-from datetime import UTC, datetime
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from ollim_bot.conversation.jobs.form_changes import with_line_ends
-from ollim_bot.domain.changes import Changer, ChangeRow, line_edits, merged
 from ollim_bot.domain.text import (
     LONGEST_SLUG,
     as_code,
@@ -170,79 +163,3 @@ def test_nothing_that_is_not_seen_stays(text: str) -> None:
     assert len(one_line(text, 40)) <= 40
     assert "\n" not in one_line(text, 40)
     assert "`" not in as_code(text, 40)[1:-1]
-
-
-NOW = datetime(2026, 11, 19, 8, 13, 37, tzinfo=UTC)
-
-SHORT_LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n"]), max_size=12)
-
-COUNT = 32_000
-
-# Both ends differ, and each line between them could be any of the others.
-BETWEEN = "a\n" * COUNT
-
-BEFORE, AFTER = f"x\n{BETWEEN}x\n", f"y\n{BETWEEN}y\n"
-
-
-def steps(work: Callable[[], object], most: int) -> int:
-    """How many lines of Python the work takes; raises as soon as they are too many."""
-    taken = 0
-
-    def trace(_: FrameType, event: str, __: Any) -> Any:
-        nonlocal taken
-        taken += event == "line"
-        if taken > most:
-            raise AssertionError(f"more than {most} steps")
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return taken
-
-
-@given(SHORT_LINES, SHORT_LINES)
-def test_the_edits_lead_from_one_text_to_the_other(old: list[str], new: list[str]) -> None:
-    edited = [*old]
-    for i1, i2, j1, j2 in reversed([*line_edits(old, new)]):
-        edited[i1:i2] = new[j1:j2]
-    assert edited == new
-
-
-@pytest.mark.parametrize(
-    "work",
-    [
-        lambda: with_line_ends(BEFORE, AFTER),
-        lambda: merged(BEFORE, AFTER, BEFORE),
-        lambda: ChangeRow("0" * 8, NOW, "x.md", Changer.PAGE, BEFORE, AFTER).difference(),
-    ],
-    ids=["saved", "undone", "shown"],
-)
-def test_very_many_lines_take_some_steps_each(work: Callable[[], object]) -> None:
-    assert steps(work, 100 * COUNT) > 0
-
-
-def test_of_very_many_changed_lines_the_number_is_shown() -> None:
-    change = ChangeRow("0" * 8, NOW, "x.md", Changer.PAGE, BEFORE, AFTER)
-    assert change.changed_lines() == [f"-({COUNT + 2} lines)", f"+({COUNT + 2} lines)"]
-    small = ChangeRow("0" * 8, NOW, "x.md", Changer.PAGE, "a\n---\nb\n", "a\nc\nb\nd\n")
-    assert small.difference() == ["@@ -2 +2 @@", "----", "+c", "@@ -3,0 +4 @@", "+d"]
-
-
-@pytest.mark.parametrize(
-    ("before", "typed", "saved"),
-    [
-        ("a\r\nb\nc\r\n", "a\nz\nb\nc\n", "a\r\nz\r\nb\nc\r\n"),
-        ("a\nb", "a\nb\nc", "a\nb\nc"),
-        ("a\r\nb", "a\nb\nc\n", "a\r\nb\r\nc\r\n"),
-        ("a\nb\n", "a\nb", "a\nb"),
-        ("", "a\n", "a\n"),
-    ],
-)
-def test_each_line_has_the_end_that_it_had_and_no_two_become_one(
-    before: str, typed: str, saved: str
-) -> None:
-    assert with_line_ends(before, typed) == saved
