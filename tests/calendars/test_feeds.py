@@ -401,11 +401,11 @@ def test_an_address_that_does_not_answer_in_time_is_given_up() -> None:
         assert failure(address, 0.3) == "The address did not answer in time."
 
     def drip(_path: str, _headers: dict[str, str]) -> CalendarAnswer:
-        server.over.wait(20)
+        dripping.over.wait(20)
         return CalendarAnswer()
 
-    with served(drip) as server:
-        assert failure(server.address(), 0.3) == "The address did not answer in time."
+    with served(drip) as dripping:
+        assert failure(dripping.address(), 0.3) == "The address did not answer in time."
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,12 @@ def _change(words: str) -> Change:
     )
 
 
-REMINDING = [(text, Remind(*words.split(" @ "))) for text, words in _TABLES["reminding"]]
+def _reminder(words: str) -> Remind:
+    task, when = words.split(" @ ")
+    return Remind(task, when)
+
+
+REMINDING = [(text, _reminder(words)) for text, words in _TABLES["reminding"]]
 REPEATING = [(text, RoutineWish(*words.split(" @ "))) for text, words in _TABLES["repeating"]]
 CANCELLING = [(text, _change(words)) for text, words in _TABLES["cancelling"]]
 ASKED_BACK = [text for (text,) in _TABLES["asked back"]]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.e2e.discord.discord_scene import WELCOME, DiscordScene
-from tests.e2e.test_reminders import left, remind
 from tests.engine.scene import tiny_png
 
 from ollim_bot.offline.messages import CallTool, Reply, Say
-from ollim_bot.surfaces.discord.rendering import FORK
 
 MB = 1024 * 1024
-PING = CallTool("mcp__discord__ping_user", {"message": "The bank wrote."})
 
 
 async def replied(scene: DiscordScene, text: str, answer: str, *, to: str) -> str:
@@ -41,17 +38,6 @@ async def test_a_reply_quotes_what_it_is_about(scene: DiscordScene) -> None:
     assert asked.endswith("\n\n> shutting down\n\nwhy was that?")
 
 
-async def test_a_reply_to_what_a_run_had_said_opens_a_fork(scene: DiscordScene) -> None:
-    scene.model.then(Reply((PING,)))
-    remind(scene.bot, "w1", 0, "Look at the mail.")
-    ping = await scene.said_with("The bank wrote.")
-    await scene.until(lambda: not left(scene.bot))
-    asked = await replied(scene, "what do they want?", "A signature.", to=ping.id)
-    assert "> The bank wrote." in asked
-    await scene.card("Side conversation")
-    assert (await scene.said_with("A signature.")).text == f"A signature.\n-# {FORK}"
-
-
 @pytest.mark.real_process
 async def test_files_of_the_owner_reach_the_model_and_the_downloads(scene: DiscordScene) -> None:
     files = {"notes.txt": b"milk\n", "dot.png": tiny_png()}
@@ -62,26 +48,6 @@ async def test_files_of_the_owner_reach_the_model_and_the_downloads(scene: Disco
     assert len(images) == 1
     assert "downloads/notes.txt" in request.last_user_text
     assert (scene.bot.data / "downloads" / "notes.txt").read_bytes() == b"milk\n"
-
-
-async def test_a_file_that_does_not_come_is_told_with_the_message(scene: DiscordScene) -> None:
-    many = {f"{number}.txt": b"x" for number in range(11)}
-    scene.discord.say("all of them", files=many)
-    await scene.until(lambda: len(scene.model.requests) == 1 and not scene.bot.open_inputs())
-    asked = scene.model.requests[-1].last_user_text
-    assert "[10.txt could not be fetched: only 10 files can come with a message]" in asked
-    assert "downloads/9.txt" in asked
-
-    scene.discord.say("a film", files={"film.mkv": b"x" * (25 * MB + 1)})
-    await scene.until(lambda: len(scene.model.requests) == 2 and not scene.bot.open_inputs())
-    asked = scene.model.requests[-1].last_user_text
-    assert asked.endswith("a film\n[film.mkv could not be fetched: too large]")
-
-    scene.discord.next_fail("GET /attachments/*", 404)
-    scene.discord.say("a letter", files={"letter.txt": b"Dear Ada"})
-    await scene.until(lambda: len(scene.model.requests) == 3 and not scene.bot.open_inputs())
-    asked = scene.model.requests[-1].last_user_text
-    assert asked.endswith("[letter.txt could not be fetched: not there any more, or too large]")
 
 
 async def test_a_file_of_the_agent_arrives_with_its_content(scene: DiscordScene) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,7 +13,6 @@ from tests.patience import patience
 
 from ollim_bot.offline.messages import Hang
 
-FORK = "side conversation · apart from the main one"
 MODES = "dontAsk, default, acceptEdits, bypassPermissions"
 MODELS = "opus, sonnet, haiku, a full model id, or default"
 THINKING = "off, adaptive, or a number of tokens such as 4000"
@@ -87,35 +86,18 @@ async def idle(scene: DiscordScene) -> None:
 
 
 async def busy(scene: DiscordScene) -> None:
-    await scene.ask("hello", "Hi Ada.")
+    await idle(scene)
     scene.model.then(Hang())
     scene.discord.say("think about it")
     await scene.model.seen(2, patience())
     await scene.said_with("Thinking…")
 
 
-async def forked(scene: DiscordScene) -> None:
-    await scene.ask("hello", "Hi Ada.")
-    scene.model.answers("Rome, in May.")
-    await scene.command("fork", topic="a trip to Rome")
-    await scene.said(f"Rome, in May.\n-# {FORK}")
-
-
-async def hello_again(scene: DiscordScene) -> None:
-    await scene.ask("hello again", "Hi again.")
-
-
 async def stopped(scene: DiscordScene) -> None:
     """Check that the running turn still runs, by stopping it."""
     assert (await scene.command("interrupt")).is_deleted
     await scene.said("-# stopped.")
-    await hello_again(scene)
-
-
-async def still_forked(scene: DiscordScene) -> None:
-    scene.model.answers("Hi again.")
-    scene.discord.say("hello again")
-    await scene.said(f"Hi again.\n-# {FORK}")
+    await scene.ask("hello again", "Hi again.")
 
 
 IN_LINE = {"clear", "compact", "fork", "interrupt", "restart", "resume", "setup"}
@@ -124,19 +106,12 @@ ELSEWHERE = {"update"}
 # The answers of these are cards with buttons in the conversation.
 CARDS = {"today": "Today, ", "sessions": "Conversations", "help": "What do you need?"}
 
-Step = Callable[[DiscordScene], Awaitable[None]]
-
 
 @pytest.mark.real_process
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [(idle, hello_again), (busy, stopped), (forked, still_forked)],
-    ids=["idle", "busy", "forked"],
-)
-async def test_commands_beside_the_conversation_are_answered_to_the_caller_alone(
-    scene: DiscordScene, before: Step, after: Step
+async def test_commands_beside_a_running_answer_are_answered_to_the_caller_alone(
+    scene: DiscordScene,
 ) -> None:
-    await before(scene)
+    await busy(scene)
     said = {message.id for message in scene.discord.said}
     asked = len(scene.model.requests)
     for row in TABLE:
@@ -152,7 +127,7 @@ async def test_commands_beside_the_conversation_are_answered_to_the_caller_alone
         "bg_concurrency": 2,
     }
     assert _kept(scene, "ping_budget.json")["capacity"] == 3
-    await after(scene)
+    await stopped(scene)
     assert "opus" in scene.model.requests[-1].model
 
 
