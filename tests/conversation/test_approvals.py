@@ -151,7 +151,9 @@ async def test_nobody_answers_and_the_turn_goes_on(scene: ApprovalScene) -> None
     refusal = await scene.within(asking)
     assert refusal is not None
     assert refusal.reason.startswith("Nobody answered in 1 min 30 s")
-    await scene.until(lambda: outcome(scene.cards[0]).startswith("Expired"))
+    await scene.until(
+        lambda: outcome(scene.cards[0]).startswith("Expired: no answer in 1 min 30 s.")
+    )
     assert scene.clock.sleeping == 0
 
 
@@ -493,7 +495,7 @@ async def test_alone_it_shows_the_mode_and_what_was_allowed_for_good(scene: Appr
     command = scene.command
     shown = await command.permissions(call())
     assert shown.startswith("Mode: `dontAsk` (what is not allowed beforehand is refused).")
-    assert "allowed nothing" in shown
+    assert shown.endswith("You have allowed nothing with 🔓.")
 
     (asking,) = await scene.asked()
     await scene.click("always")

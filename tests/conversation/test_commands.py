@@ -186,7 +186,7 @@ async def test_an_update_begins_by_a_command_and_is_answered_at_once() -> None:
 async def test_an_interrupt_says_so_only_where_nothing_runs() -> None:
     engine = ScriptedEngine().then(Waits())
     async with scene(engine) as at:
-        assert await said(at, "/interrupt") == texts.NOTHING_RUNS
+        assert await said(at, "/interrupt") == "Nothing is running."
         await at.send("one")
         await at.until(lambda: engine.prompts)
         assert await said(at, "/interrupt") == ""

@@ -62,7 +62,7 @@ async def test_a_card_without_a_topic_says_that_it_is_separate() -> None:
         await at.enter()
         card = at.entry().card
         assert card is not None
-        assert "separate from the main conversation" in card.description
+        assert card.description == "What is said here stays separate from the main conversation."
 
 
 async def test_while_it_is_open_every_message_goes_to_it_and_that_is_seen() -> None:
