@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 from tests.background.real_scene import PING, RealScene, calls
 from tests.background.scene import Scene, routine
-from tests.chaos.test_concurrent_processes import two_processes
 from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.domain.jobs import ReportMode
@@ -17,6 +22,51 @@ from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.store.transaction import Transaction
 
 ROUNDS = 5
+TIMEOUT = 180.0
+
+
+class PingingProcess:
+    def __init__(self, root: Path, name: str) -> None:
+        self.name = name
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.background.pinging_process", str(root), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def tell(self, word: str) -> None:
+        stdin = _pipe(self.process.stdin)
+        stdin.write(f"{word}\n")
+        stdin.flush()
+
+    def answer(self) -> str:
+        """The next line of its output; empty if the process has ended."""
+        stdout = _pipe(self.process.stdout)
+        assert select.select([stdout], [], [], TIMEOUT)[0], f"{self.name} does not answer"
+        return stdout.readline().strip()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+        _pipe(self.process.stdout).close()
+        _pipe(self.process.stdin).close()
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+@contextmanager
+def two_processes(root: Path) -> Iterator[list[PingingProcess]]:
+    both = [PingingProcess(root, name) for name in ("a", "b")]
+    try:
+        assert [each.answer() for each in both] == ["ready", "ready"]
+        yield both
+    finally:
+        for each in both:
+            each.end()
 
 
 def leave_one_token(tx: Transaction) -> None:
@@ -49,7 +99,7 @@ async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(in_process: R
 def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(tmp_path: Path) -> None:
     data = DataDirectory(tmp_path / "data")
     stores = data.open(QuickDisk())
-    with two_processes(data.paths.root, "run a job", "tests.background.pinging_process") as both:
+    with two_processes(data.paths.root) as both:
         for number in range(ROUNDS):
             stores.state.run(leave_one_token)
             for each in both:

@@ -1,4 +1,4 @@
-"""How the page looks: in the dark and in the light, on a phone, and without movement."""
+"""How the page looks and reads, in the dark, on a phone, to a screen reader, while careful."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import pytest
-from playwright.async_api import Page, expect
-from tests.browser.scene import PageScene, box, message, messages, send
+from playwright.async_api import Locator, Page, expect
+from tests.browser.scene import (
+    PageScene,
+    announced,
+    box,
+    is_at_end,
+    listen,
+    message,
+    messages,
+    send,
+)
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.careful import CarefulTime
@@ -21,6 +30,7 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.ports import OpenFork
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
 
 RICH = """\
 # A day
@@ -334,3 +344,175 @@ async def test_moments_are_said_in_the_words_and_the_zone_of_the_bot_until_its_m
         there = ZoneInfo(zone)
         local = [moment.astimezone(there) for moment in moments]
         assert words == [describe(moment, now.astimezone(there)) for moment in local]
+
+
+_NEED_A_NAME = {"button", "link", "textbox", "listbox", "option", "dialog", "log", "region", "img"}
+
+
+async def everything_that_can_be_used_has_a_name(scene: PageScene, page: Page) -> None:
+    for author in Author:
+        await scene.core.say("Text with [a link](https://example.org).\n\n```\ncode\n```", author)
+    turn = scene.core.begin()
+    await turn.show(ToolStarted("1", "Read", {"file_path": "a.md"}))
+    await page.get_by_role("button", name="1 step").click()
+    await page.keyboard.press("/")
+    await expect(page.get_by_role("listbox")).to_be_visible()
+    session = await scene.context.new_cdp_session(page)
+    tree: dict[str, Any] = await session.send("Accessibility.getFullAXTree")
+    nodes = [node for node in tree["nodes"] if not node["ignored"]]
+    unnamed = [
+        node
+        for node in nodes
+        if node["role"]["value"] in _NEED_A_NAME and not node.get("name", {}).get("value")
+    ]
+    assert len(nodes) > 50
+    assert unnamed == []
+    await turn.end()
+
+
+async def test_the_page_has_its_landmarks_and_a_log_and_all_that_can_be_used_has_a_name(
+    scene: PageScene, page: Page
+) -> None:
+    await scene.core.say("Hello.")
+    await expect(message(page, "Hello.")).to_be_visible()
+    await expect(page.locator("body")).to_match_aria_snapshot("""
+        - link "Go to the message box"
+        - banner:
+          - heading "Ollim" [level=1]
+          - button "offline model — not a language model"
+          - status
+          - button "Notifications"
+          - button "Switch to dark"
+          - button "Keys"
+        - main:
+          - region "Conversation":
+            - log "Messages":
+              - article /Ollim, today/:
+                - paragraph: Hello.
+        - contentinfo:
+          - button "Add files"
+          - textbox "Message"
+          - button "Send"
+    """)
+    await expect(page.get_by_role("log")).to_have_attribute("aria-live", "off")
+    assert await page.locator("html").get_attribute("lang") == "en"
+    await everything_that_can_be_used_has_a_name(scene, page)
+
+
+async def test_what_comes_is_announced_once_when_it_is_whole_and_what_was_there_before_is_not(
+    scene: PageScene,
+) -> None:
+    await scene.post_many_old(70)
+    page = await scene.open()
+    assert await page.locator("#announcer").text_content() == ""
+    await listen(page)
+    await page.locator("#scroller").evaluate("it => { it.scrollTop = 0 }")
+    await expect(messages(page)).to_have_count(70)
+    await scene.core.say("new")
+    await expect(message(page, "new")).to_be_visible()
+    heard = ["Ollim: new"]
+    assert await announced(page) == heard
+
+    await send(page, "What now?")
+    turn = scene.core.begin()
+    for word in ("This", " **comes**", " word by word.", "\n\n", "And", " on."):
+        await turn.show(TextStreamed(word))
+    await expect(messages(page)).to_have_count(73)
+    assert await announced(page) == heard
+    await turn.end("This **comes** word by word.\n\nAnd on.")
+    await expect(page.locator("#doing")).to_have_text("")
+    await scene.core.say("Reminder: tea", Author.BACKGROUND)
+    await expect(message(page, "Reminder: tea")).to_be_visible()
+    heard += ["Ollim: This comes word by word.\nAnd on.", "Ollim, in the background: Reminder: tea"]
+    assert await announced(page) == heard
+
+    await send(page, "/clear")
+    await expect(page.get_by_role("region", name="Answer to /clear")).to_contain_text("is done")
+    assert await announced(page) == [*heard, "/clear is done."]
+
+
+WORDS = "careful since 14:02: web page news.example and 2 more"
+
+FIRST = CarefulTime(WORDS, "0a1b")
+
+_BAR = "header.bar"
+
+
+def line(page: Page) -> Locator:
+    return page.get_by_role("banner").get_by_text("careful since")
+
+
+def go_on(page: Page) -> Locator:
+    return page.get_by_role("banner").get_by_role("button", name="Go on, it is all right")
+
+
+async def test_the_line_is_there_while_it_is_careful_and_a_press_by_keyboard_ends_it(
+    scene: PageScene, page: Page
+) -> None:
+    await scene.post_many_old()
+    await scene.core.say("the last words")
+    plain = await page.locator(_BAR).bounding_box()
+    await expect(line(page)).to_be_hidden()
+    await scene.core.change(careful=FIRST)
+    await expect(line(page)).to_have_text(WORDS)
+    await expect(message(page, "the last words")).to_be_in_viewport(ratio=1)
+    assert await is_at_end(page)
+
+    await listen(page)
+    await go_on(page).focus()
+    await expect(go_on(page)).to_have_css("outline-style", "solid")
+    scene.core.may_answer.clear()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Enter")
+    await expect(go_on(page)).to_have_attribute("aria-disabled", "true")
+    scene.core.may_answer.set()
+    await expect(line(page)).to_be_hidden()
+    await expect(box(page)).to_be_focused()
+    assert scene.core.calls == ["go_on 0a1b"]
+    assert await announced(page) == ["It is not careful any more."]
+    assert await page.locator(_BAR).bounding_box() == plain
+    await scene.core.change(careful=FIRST)
+    await expect(go_on(page)).to_be_enabled()
+
+
+async def test_a_press_is_about_what_is_shown_and_what_went_wrong_is_said(
+    scene: PageScene, page: Page
+) -> None:
+    hostile = "careful: web page <img src=x onerror=alert(1)>"
+    await scene.core.change(careful=CarefulTime(hostile, "<key>"))
+    await expect(page.get_by_role("banner").get_by_text(hostile)).to_be_visible()
+    await expect(page.locator("img")).to_have_count(0)
+    async with scene.without_server():
+        await go_on(page).click()
+        await expect(page.get_by_role("alert")).to_contain_text("nothing was done")
+    await expect(page.locator("#connection")).to_be_empty()
+
+    await page.route(
+        "**/api/go-on", lambda route: route.continue_(post_data='{"key": "an older one"}')
+    )
+    await go_on(page).click()
+    await expect(page.get_by_role("alert")).to_contain_text("something else since then")
+    assert scene.core.calls == ["go_on an older one"]
+    await page.unroute("**/api/go-on")
+    await go_on(page).click()
+    await expect(go_on(page)).to_be_hidden()
+    await expect(page.get_by_role("alert")).to_be_empty()
+    assert scene.core.calls[-1] == "go_on <key>"
+
+
+async def test_it_is_one_row_in_the_bar_or_below_it_and_large_enough_for_a_thumb(
+    scene: PageScene, page: Page
+) -> None:
+    longest = f"careful since yesterday 23:02: web page {'a' * 60} and 12 more"
+    highest = {320: 200, 390: 160, 768: 140, 1280: 64}
+    for words, width in product((WORDS, longest), highest):
+        await page.set_viewport_size({"width": width, "height": 640})
+        await scene.core.change(careful=CarefulTime(words, "0a1b"))
+        await expect(page.get_by_text(words)).to_be_in_viewport(ratio=1)
+        target = await go_on(page).bounding_box()
+        assert target is not None
+        assert min(target["width"], target["height"]) >= 44
+        await expect(go_on(page)).to_be_in_viewport(ratio=1)
+        assert await page.evaluate("document.documentElement.scrollWidth") == width
+        height = await page.locator(_BAR).evaluate("it => it.offsetHeight")
+        assert height <= highest[width], (words, width, height)

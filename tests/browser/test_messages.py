@@ -1,4 +1,4 @@
-"""Who says what, replies, what is unread, and what came before."""
+"""Messages on the page: who says what, files, code, and how they are found again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Dialog, FilePayload, Locator, Page, expect
 from tests.browser.scene import (
     PageScene,
     box,
@@ -21,15 +21,19 @@ from tests.browser.scene import (
     set_hidden,
     texts,
 )
+from tests.engine.scene import tiny_png
 from tests.web.browser import eventually
 
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.events import TextStreamed
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.phrasings import intents_in
 from ollim_bot.offline.vocabulary import Remind
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
 
 LOOKS = ("background-color", "border-left-width", "font-size", "margin-left")
 
@@ -307,3 +311,327 @@ async def test_the_bar_says_who_answers_and_what_does_not_work_elsewhere_while_i
     await expect(sign).to_be_visible()
     await scene.core.change(quiet_until=None)
     await expect(sign).to_be_hidden()
+
+
+_CARRY = """([kind, files]) => {
+    const carried = new DataTransfer();
+    for (const [name, type, bytes] of files) {
+        carried.items.add(new File([new Uint8Array(bytes)], name, {type}));
+    }
+    const details = {bubbles: true, cancelable: true};
+    const event = kind === "paste"
+        ? new ClipboardEvent(kind, {...details, clipboardData: carried})
+        : new DragEvent(kind, {...details, dataTransfer: carried});
+    document.body.dispatchEvent(event);
+}"""
+
+_PASTE_TEXT_WITH_ITS_PICTURE = """() => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text/plain", "a table");
+    clipboardData.items.add(new File([new Uint8Array(3)], "table.png", {type: "image/png"}));
+    const details = {clipboardData, cancelable: true, bubbles: true};
+    return document.getElementById("box").dispatchEvent(new ClipboardEvent("paste", details));
+}"""
+
+_DROP_A_FILM = """() => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([new Uint8Array(26 * 1024 * 1024)], "film.mp4"));
+    dataTransfer.items.add(new File(["fine"], "small.txt"));
+    document.body.dispatchEvent(new DragEvent("drop", {dataTransfer, bubbles: true}));
+}"""
+
+
+def picture(name: str = "tap.png") -> FilePayload:
+    return {"name": name, "mimeType": "image/png", "buffer": tiny_png()}
+
+
+def chips(page: Page) -> Locator:
+    return page.get_by_role("list", name="Files to send").get_by_role("listitem")
+
+
+async def choose(page: Page, *files: FilePayload) -> None:
+    async with page.expect_file_chooser() as choosing:
+        await page.get_by_role("button", name="Add files").click()
+    await (await choosing.value).set_files(list(files))
+
+
+async def carry(page: Page, kind: str, *files: FilePayload) -> None:
+    plain = [[file["name"], file["mimeType"], list(file["buffer"])] for file in files]
+    await page.evaluate(_CARRY, [kind, plain])
+
+
+async def test_files_from_the_button_are_shown_sent_and_can_be_opened(
+    scene: PageScene, page: Page
+) -> None:
+    """A removed file is not sent, and unsent files survive a reload with their message."""
+    await choose(page, picture("keep.png"), picture("drop.png"))
+    await page.get_by_role("button", name="Remove drop.png").click()
+    await expect(chips(page)).to_contain_text(["keep.png"])
+    await box(page).press("Enter")
+    await expect(messages(page).get_by_role("img")).to_have_count(1)
+    assert [file.name for file in scene.core.received[0].files] == ["keep.png"]
+
+    letter: FilePayload = {"name": "letter.txt", "mimeType": "text/plain", "buffer": b"Dear" * 500}
+    await choose(page, picture(), letter)
+    await expect(chips(page)).to_have_text([f"tap.png{len(tiny_png())} bytes", "letter.txt2 KB"])
+    await expect(chips(page).first.locator("img")).to_have_js_property("naturalWidth", 1)
+    await expect(box(page)).to_be_focused()
+    await box(page).press_sequentially("This is the tap")
+    await box(page).press("Enter")
+
+    sent = message(page, "This is the tap")
+    await expect(sent.get_by_role("img", name="tap.png")).to_have_js_property("naturalWidth", 1)
+    await expect(chips(page)).to_have_count(0)
+    assert [file.name for file in scene.core.received[1].files] == ["tap.png", "letter.txt"]
+    async with page.expect_download() as downloading:
+        await sent.get_by_role("link", name="letter.txt").click()
+    path = await (await downloading.value).path()
+    assert path.read_bytes() == b"Dear" * 500
+
+    async with scene.without_server():
+        await choose(page, picture("basin.png"))
+        await box(page).press_sequentially("look")
+        await box(page).press("Enter")
+        await expect(message(page, "look")).to_contain_text("not sent yet")
+    await page.reload()
+    await expect(messages(page).get_by_role("img", name="basin.png")).to_be_visible()
+    assert [file.name for file in scene.core.received[2].files] == ["basin.png"]
+    assert len(scene.core.received) == 3
+
+
+async def test_dropped_files_and_pasted_pictures_are_added_and_pasted_text_stays_text(
+    scene: PageScene, page: Page
+) -> None:
+    """Files that are too large or too many are reported at once, and not added."""
+    await carry(page, "dragover", picture())
+    await expect(page.get_by_text("Drop the files to add them")).to_be_visible()
+    await carry(page, "drop", picture('one "1".png'), picture("zwölf.png"))
+    await expect(page.get_by_text("Drop the files to add them")).to_be_hidden()
+    await expect(chips(page)).to_have_count(2)
+    await box(page).press("Enter")
+    await expect(messages(page).get_by_role("img")).to_have_count(2)
+    assert [file.name for file in scene.core.received[0].files] == ['one "1".png', "zwölf.png"]
+
+    await carry(page, "paste", picture("image.png"))
+    await expect(chips(page)).to_contain_text(["image.png"])
+    await box(page).press("Enter")
+    await expect(messages(page).get_by_role("img", name="image.png")).to_be_visible()
+    assert scene.core.received[1].text == ""
+    await expect(chips(page)).to_have_count(0)
+
+    assert await page.evaluate(_PASTE_TEXT_WITH_ITS_PICTURE), "it is left to the box"
+    await expect(chips(page)).to_have_count(0)
+
+    await page.evaluate(_DROP_A_FILM)
+    notice = page.get_by_role("alert")
+    await expect(notice).to_have_text("film.mp4 is too large. Files can be up to 25 MB.")
+    await expect(chips(page)).to_contain_text(["small.txt"])
+    await box(page).press_sequentially("x")
+    await expect(notice).to_have_text("")
+    await page.get_by_role("button", name="Remove small.txt").click()
+    await expect(chips(page)).to_have_count(0)
+    await choose(page, *(picture(f"{number}.png") for number in range(11)))
+    await expect(chips(page)).to_have_count(10)
+    await expect(notice).to_have_text("10.png is one file too many. A message takes up to 10.")
+
+
+def search(page: Page) -> Locator:
+    return page.get_by_role("dialog", name="Search")
+
+
+def results(page: Page) -> Locator:
+    return search(page).get_by_role("listitem")
+
+
+async def test_a_search_is_typed_chosen_and_left_by_keyboard(scene: PageScene) -> None:
+    await scene.post_old("When is the **dentist**?", Author.OWNER, minutes=90)
+    await scene.post_old("The dentist <b>is</b> on Friday.", minutes=80)
+    page = await scene.open(width=320, height=560)
+    await page.keyboard.press("Control+k")
+    status = search(page).get_by_role("status")
+    await expect(status).to_have_text(
+        "Search everything that you and the bot said, also before a /clear."
+    )
+    await page.keyboard.type("zebra")
+    await expect(status).to_have_text("No message has these words.")
+    await page.keyboard.press("Control+a")
+    await page.keyboard.type("DENT is")
+    await expect(results(page)).to_have_count(0)
+    await page.keyboard.press("Control+a")
+    await page.keyboard.type("is dent")
+    await expect(results(page)).to_have_count(2)
+    await expect(status).to_have_text("2 results, best first")
+    await expect(results(page).first.locator("mark")).to_have_text(["dentist", "is"])
+    await expect(results(page).last).to_contain_text("· YouWhen is the dentist?")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await expect(results(page).last.get_by_role("button")).to_be_focused()
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await page.keyboard.press("Enter")
+    await expect(search(page)).to_be_hidden()
+    await expect(message(page, "When is the dentist?")).to_be_focused()
+    await expect(message(page, "When is the dentist?")).to_have_attribute("data-target", "")
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("is dent")
+    await expect(search(page).get_by_role("button", name="Close")).to_be_visible()
+    await expect(page.get_by_role("searchbox")).to_have_attribute("type", "text")
+    await page.keyboard.press("Escape")
+    await expect(search(page)).to_be_hidden()
+
+
+async def look_up(page: Page, words: str) -> None:
+    await page.get_by_role("button", name="Search").click()
+    await page.keyboard.type(words)
+    await expect(results(page)).to_have_count(1)
+    await page.keyboard.press("Enter")
+
+
+async def test_a_result_of_long_ago_is_shown_among_its_neighbours_and_three_ways_lead_back(
+    scene: PageScene,
+) -> None:
+    await scene.post_many_old(120)
+    page = await scene.open()
+    await send(page, '/search "old message 30"')
+    await expect(results(page)).to_have_count(1)
+    assert scene.commands == []
+    await results(page).get_by_role("button").click()
+    found = message(page, "old message 30")
+    await expect(found).to_be_in_viewport()
+    await expect(found).to_be_focused()
+    await expect(messages(page)).to_have_count(51)
+    await expect(message(page, "old message 119")).to_have_count(0)
+    await page.go_back()
+    await expect(message(page, "old message 119")).to_be_in_viewport()
+    assert await is_at_end(page)
+
+    await look_up(page, '"old message 7"')
+    await expect(message(page, "old message 7").first).to_be_focused()
+    await scene.post_old("said meanwhile")
+    await expect(message(page, "said meanwhile")).to_have_count(0)
+    await page.get_by_role("button", name="New messages").click()
+    await expect(message(page, "said meanwhile")).to_be_in_viewport()
+    await expect(box(page)).to_have_value("")
+
+    await look_up(page, '"old message 8"')
+    await expect(message(page, "old message 8").first).to_be_focused()
+    await scene.post_old("said in between")
+    await expect(message(page, "said in between")).to_have_count(0)
+    await send(page, "I am back")
+    await expect(message(page, "I am back")).to_be_in_viewport()
+    await expect(box(page)).to_have_value("")
+
+
+HOSTILE = """\
+<script>window.harmed = 1; alert(1)</script>
+<img src=x onerror="window.harmed = 2">
+<svg onload="window.harmed = 3"></svg>
+<iframe src="https://evil.example/"></iframe>
+<style>body { display: none }</style>
+<a href="javascript:window.harmed = 4">raw</a>
+<form action="https://evil.example/"><button>raw</button></form>
+
+[click](javascript:window.harmed=5) [data](data:text/html,<script>alert(6)</script>)
+![picture](https://evil.example/pixel.png)
+[auto]: https://evil.example/ref.png
+
+```html"><script>window.harmed = 7</script>
+</code></pre><script>window.harmed = 8</script>
+```
+
+| <img src=x onerror=alert(9)> | b |
+|---|---|
+| <script>alert(10)</script> | `<b>` |
+
+the end"""
+
+CODE = 'def hello(name: str) -> str:\n    return f"Hello <{name}> & all"\n'
+
+
+async def test_hostile_markdown_does_nothing_wherever_it_is_shown(
+    scene: PageScene, page: Page
+) -> None:
+    dialogs: list[Dialog] = []
+
+    def heard(dialog: Dialog) -> None:
+        dialogs.append(dialog)
+
+    page.on("dialog", heard)
+    scene.core.answers["/clear"] = CommandAnswer(HOSTILE, is_error=True)
+    for author in Author:
+        said = await scene.core.say(HOSTILE, author)
+    await scene.core.say(HOSTILE, reply_to=said.id)
+    await send(page, HOSTILE)
+    await send(page, "/clear")
+    turn = scene.core.begin()
+    for start in range(0, len(HOSTILE), 40):
+        await turn.show(TextStreamed(HOSTILE[start : start + 40]))
+    await expect(page.get_by_role("log").get_by_text("the end")).to_have_count(8)
+    await turn.end(HOSTILE)
+    await expect(messages(page)).to_have_count(7)
+
+    attributes = "it => ['href', 'target', 'rel'].map((name) => `${it.getAttribute(name)}`)"
+    links: list[list[str]] = (
+        await messages(page).get_by_role("link").evaluate_all(f"all => all.map({attributes})")
+    )
+    assert links
+    for href, target, rel in links:
+        assert href.startswith("https://evil.example/")
+        assert target == "_blank"
+        assert "noopener" in rel
+    assert await page.evaluate("window.harmed") is None
+    harmful = "script, iframe, img, svg[onload], style, form, [onerror], [onclick], [style]"
+    assert await messages(page).locator(harmful).count() == 0
+    assert dialogs == []
+    assert scene.requested_hosts == {scene.host}
+    page.remove_listener("dialog", heard)
+
+
+@pytest.mark.own_context
+async def test_code_and_messages_are_copied_as_they_were_written(
+    scene: PageScene, page: Page
+) -> None:
+    """This works without a secure context too, and where the clipboard is forbidden."""
+    await scene.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.clock.install()
+    await scene.core.say(f"Try this:\n\n```python\n{CODE}```")
+    source = "Some **bold** text.\n\n- and\n- a list"
+    await scene.core.say(source)
+    code, text = message(page, "Try this"), message(page, "Some bold text")
+    copy, copied = (code.get_by_role("button", name=name) for name in ("Copy code", "Copied"))
+    beside, text_of_code = await copy.bounding_box(), await code.locator("pre").bounding_box()
+    assert beside is not None
+    assert text_of_code is not None
+    assert beside["x"] >= text_of_code["x"] + text_of_code["width"]
+    await copy.click()
+    await expect(copied).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == CODE
+    await copied.click()
+    await page.clock.run_for(5000)
+    await expect(copy).to_be_visible()
+
+    await text.hover()
+    await text.get_by_role("button", name="Copy", exact=True).click()
+    await expect(text.get_by_role("button", name="Copied")).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == source
+
+    await page.evaluate("addEventListener('copy', () => { window.copied = `${getSelection()}` })")
+    for clipboard in ("undefined", "{writeText: () => Promise.reject(new Error('no'))}"):
+        details = f"{{value: {clipboard}, configurable: true}}"
+        await page.evaluate(f"Object.defineProperty(navigator, 'clipboard', {details})")
+        await page.evaluate("window.copied = ''")
+        await copy.click()
+        await expect(copied).to_be_visible()
+        assert (await page.evaluate("window.copied")).strip() == CODE.strip()
+        await page.clock.run_for(5000)
+        await expect(copy).to_be_visible()
+
+
+async def test_markdown_looks_like_what_it_means(scene: PageScene, page: Page) -> None:
+    await scene.core.say(
+        "# Day\n\n1. one\n2. two\n\n- [x] called\n\n| a | b |\n|---|--:|\n| 1 | 2 |"
+    )
+    article = message(page, "Day")
+    await expect(article.get_by_role("heading", name="Day")).to_be_visible()
+    await expect(article.get_by_role("listitem")).to_have_count(3)
+    await expect(article.get_by_role("checkbox", name="done")).to_be_disabled()
+    await expect(article.get_by_role("cell", name="2")).to_have_css("text-align", "end")

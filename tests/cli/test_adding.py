@@ -152,22 +152,23 @@ def test_a_text_that_comes_first_needs_no_flag(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        pytest.param(
+        (
             ["call", "mum", "--in", "5m"],
-            "'mum' is not understood. A text of several words needs quotes: "
-            "ollim-bot reminder add 'call mum' --in 5m",
-            id="no quotes",
+            (
+                "'mum' is not understood. A text of several words needs quotes: "
+                "ollim-bot reminder add 'call mum' --in 5m"
+            ),
         ),
-        pytest.param(
+        (
             ["-m", "call", "mum", "--at", "tomorrow", "9am"],
-            "'mum' is not understood. A text of several words needs quotes: "
-            "ollim-bot reminder add -m 'call mum' --at 'tomorrow 9am'",
-            id="no quotes anywhere",
+            (
+                "'mum' is not understood. A text of several words needs quotes: "
+                "ollim-bot reminder add -m 'call mum' --at 'tomorrow 9am'"
+            ),
         ),
-        pytest.param(
+        (
             ["call mum", "-m", "call dad", "--in", "5m"],
             "'call mum' stands beside -m. Give one text.",
-            id="two texts",
         ),
     ],
 )
@@ -182,20 +183,14 @@ def test_words_that_lead_nowhere_are_answered_with_what_to_type(
 @pytest.mark.parametrize(
     ("words", "run_at"),
     [
-        pytest.param(["--in", "20m"], "2026-11-15T14:50:01+01:00", id="length"),
-        pytest.param(["--in", "1 hour and a half"], "2026-11-15T16:00:01+01:00", id="in words"),
-        pytest.param(["--delay", "20"], "2026-11-15T14:50:01+01:00", id="minutes"),
-        pytest.param(["--delay", "0.5"], "2026-11-15T14:30:31+01:00", id="half a minute"),
-        pytest.param(["--at", "tomorrow 9am"], "2026-11-16T09:00:00", id="moment"),
-        pytest.param(["--at", "2027-07-01 18:00"], "2027-07-01T18:00:00", id="summer time"),
-        pytest.param(
-            ["--at", "2026-11-16T09:00+09:00"], "2026-11-16T01:00:00+01:00", id="with an offset"
-        ),
-        pytest.param(
-            ["--at", "tomorrow 9am", "--timezone", "America/New_York"],
-            "2026-11-16T09:00:00",
-            id="in the zone of the job",
-        ),
+        (["--in", "20m"], "2026-11-15T14:50:01+01:00"),
+        (["--in", "1 hour and a half"], "2026-11-15T16:00:01+01:00"),
+        (["--delay", "20"], "2026-11-15T14:50:01+01:00"),
+        (["--delay", "0.5"], "2026-11-15T14:30:31+01:00"),
+        (["--at", "tomorrow 9am"], "2026-11-16T09:00:00"),
+        (["--at", "2027-07-01 18:00"], "2027-07-01T18:00:00"),
+        (["--at", "2026-11-16T09:00+09:00"], "2026-11-16T01:00:00+01:00"),
+        (["--at", "tomorrow 9am", "--timezone", "America/New_York"], "2026-11-16T09:00:00"),
     ],
 )
 def test_a_length_is_stored_as_an_instant_and_a_time_of_day_follows_the_owner(
@@ -229,36 +224,31 @@ def test_a_moment_elsewhere_is_told_in_both_zones(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("words", "field", "value"),
     [
-        pytest.param(["--description", "Teeth"], "description", "Teeth", id="description"),
-        pytest.param(["--foreground"], "background", False, id="foreground"),
-        pytest.param(["--model", "haiku"], "model", "haiku", id="model"),
-        pytest.param(["--no-thinking"], "thinking", False, id="thinking"),
-        pytest.param(["--isolated"], "isolated", True, id="isolated"),
-        pytest.param(
-            ["--update-main-session", "on-ping"], "update-main-session", "on_ping", id="hyphen"
-        ),
-        pytest.param(
-            ["--update-main-session", "blocked"], "update-main-session", "blocked", id="mode"
-        ),
-        pytest.param(["--no-ping"], "allow-ping", False, id="silent"),
-        pytest.param(
+        (["--description", "Teeth"], "description", "Teeth"),
+        (["--foreground"], "background", False),
+        (["--model", "haiku"], "model", "haiku"),
+        (["--no-thinking"], "thinking", False),
+        (["--isolated"], "isolated", True),
+        (["--update-main-session", "on-ping"], "update-main-session", "on_ping"),
+        (["--update-main-session", "blocked"], "update-main-session", "blocked"),
+        (["--no-ping"], "allow-ping", False),
+        (
             ["--allowed-tool", "Bash(ollim-bot tasks *)", "--allowed-tool", "X(a, b)"],
             "allowed-tools",
             ["Bash(ollim-bot tasks *)", "X(a, b)"],
-            id="tools are not split at commas",
         ),
-        pytest.param(["--skill", "one", "--skill", "two"], "skills", ["one", "two"], id="skills"),
-        pytest.param(["--timezone", "Asia/Tokyo"], "timezone", "Asia/Tokyo", id="zone"),
-        pytest.param(["--late", "tell"], "late", "tell", id="late"),
-        pytest.param(["--disabled"], "enabled", False, id="disabled"),
-        pytest.param(["--no-must"], "must", False, id="must"),
-        pytest.param(["--max-chain", "3"], "max-chain", 3, id="chain"),
-        pytest.param(["--no-plain"], "plain", False, id="plain"),
-        pytest.param(["--agent"], "plain", False, id="agent"),
-        pytest.param(["--nag", "10m x 4"], "nag", "10m x 4", id="nag"),
-        pytest.param(["--first-step", "fill a glass"], "first-step", "fill a glass", id="step"),
-        pytest.param(["--before", "10m", "--before", "1h"], "before", ["1h", "10m"], id="before"),
-        pytest.param(["--dose"], "kind", "dose", id="dose"),
+        (["--skill", "one", "--skill", "two"], "skills", ["one", "two"]),
+        (["--timezone", "Asia/Tokyo"], "timezone", "Asia/Tokyo"),
+        (["--late", "tell"], "late", "tell"),
+        (["--disabled"], "enabled", False),
+        (["--no-must"], "must", False),
+        (["--max-chain", "3"], "max-chain", 3),
+        (["--no-plain"], "plain", False),
+        (["--agent"], "plain", False),
+        (["--nag", "10m x 4"], "nag", "10m x 4"),
+        (["--first-step", "fill a glass"], "first-step", "fill a glass"),
+        (["--before", "10m", "--before", "1h"], "before", ["1h", "10m"]),
+        (["--dose"], "kind", "dose"),
     ],
 )
 def test_every_flag_becomes_its_field(
@@ -333,84 +323,66 @@ def test_a_taken_id_is_refused(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("words", "problems"),
     [
-        pytest.param(
+        (
             ["routine", "add", "-m", "x", "--every", "day", "--cron", "0 9 * * *"],
             ["--every and --cron both say when. Give one of them."],
-            id="two rhythms",
         ),
-        pytest.param(
+        (
             ["routine", "add", "-m", "x", "--every", "day at 3"],
             ["`day at 3` can be read two ways. Write `every day at 3am` or `every day at 3pm`."],
-            id="an open hour",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "x"],
             [f"Say when: {REMINDER_WAYS}. Example: {REMINDER_EXAMPLE}"],
-            id="no moment",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "x", "--in", "5m", "--at", "9am"],
             ["--in and --at both say when. Give one of them."],
-            id="two moments",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "--in", "5m"],
             [f"Say what to do, with -m. Example: {REMINDER_EXAMPLE}"],
-            id="no message",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", " ", "--in", "5m"],
             ['The message is empty. Example: -m "call the dentist"'],
-            id="empty message",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "x", "--in", "soon"],
             ["`soon` is not exact. Write `20m`, `1h 30m` or `2 days`."],
-            id="vague",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "x", "--delay", "20m"],
             ["--delay: '20m' is not a number of minutes. Example: --delay 20"],
-            id="delay is a number",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "x", "--in", "5m", "--max-chain", "many"],
             ["max-chain: 'many' is not right; it takes a whole number from 0 to 1000."],
-            id="no number",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "x", "--in", "5m", "--timezone", "berlin"],
             ["--timezone: 'berlin' is not a time zone. Did you mean Europe/Berlin?"],
-            id="zone",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "x", "--in", "5m", "--allowed-tool", "Read,Grep"],
             ["'Read,Grep' looks like several. Give the flag once for each."],
-            id="tools with a comma",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "x", "--in", "5m", "--allowed-tool", "Bash(*)"],
             ["allowed-tools: `Bash(*)` would allow every command. Name one, such as "],
-            id="every command",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "x", "--in", "5m", "--foreground", "--model", "opus"],
             ["model: is for background jobs only. Add --background."],
-            id="background only",
         ),
-        pytest.param(
-            ["routine", "add", "-m", "x"],
-            [f"Say when: {ROUTINE_WAYS}. Example: {ROUTINE_EXAMPLE}"],
-            id="no cron",
-        ),
-        pytest.param(
+        (["routine", "add", "-m", "x"], [f"Say when: {ROUTINE_WAYS}. Example: {ROUTINE_EXAMPLE}"]),
+        (
             ["routine", "add", "-m", "x", "--cron", "30 8 * *", "--late", "never", "--id", "X Y"],
             [
                 "cron: ",
                 "late: 'never' is not right; it takes one of run, skip, tell.",
                 "id: 'X Y' is not right; ",
             ],
-            id="all problems at once",
         ),
     ],
 )

@@ -53,21 +53,12 @@ def test_an_edit_can_change_the_message_and_clear_fields(dentist: Terminal) -> N
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        pytest.param(
-            [],
-            'Say what to change. Example: ollim-bot reminder edit 3f2a9c1b --at "tomorrow 9am"',
-            id="nothing",
-        ),
-        pytest.param(
-            ["--clear", "color"], "--clear: there is no field 'color'. Fields: id, ", id="field"
-        ),
-        pytest.param(
-            ["--clear", "run-at"], "reminders/call-the-dentist.md: run-at: is missing", id="needed"
-        ),
-        pytest.param(
+        ([], 'Say what to change. Example: ollim-bot reminder edit 3f2a9c1b --at "tomorrow 9am"'),
+        (["--clear", "color"], "--clear: there is no field 'color'. Fields: id, "),
+        (["--clear", "run-at"], "reminders/call-the-dentist.md: run-at: is missing"),
+        (
             ["--foreground", "--model", "opus"],
             "reminders/call-the-dentist.md:6: model: is for background jobs only; ",
-            id="contradiction",
         ),
     ],
 )

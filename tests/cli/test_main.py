@@ -45,31 +45,19 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        pytest.param(
-            ["remindr"], "There is no command `remindr`. Did you mean `reminder`?", id="slip"
-        ),
-        pytest.param(
-            ["help", "rotine"], "There is no command `rotine`. Did you mean `routine`?", id="help"
-        ),
-        pytest.param(
-            ["fly"], "There is no command `fly`. `ollim-bot help` shows them all.", id="far off"
-        ),
-        pytest.param(
+        (["remindr"], "There is no command `remindr`. Did you mean `reminder`?"),
+        (["help", "rotine"], "There is no command `rotine`. Did you mean `routine`?"),
+        (["fly"], "There is no command `fly`. `ollim-bot help` shows them all."),
+        (
             ["snooze", "oven"],
             "There is no command `snooze`. Did you mean `ollim-bot reminder snooze`?",
-            id="a verb alone",
         ),
-        pytest.param(
+        (
             ["reminder", "delete", "x"],
             "`ollim-bot reminder` has no `delete`. Did you mean `cancel`?",
-            id="other word for it",
         ),
         *(
-            pytest.param(
-                [noun, word],
-                f"`ollim-bot {noun}` has no `{word}`. Did you mean `{meant}`?",
-                id=f"{noun} {word}",
-            )
+            ([noun, word], f"`ollim-bot {noun}` has no `{word}`. Did you mean `{meant}`?")
             for noun, word, meant in (
                 ("tasks", "remove", "delete"),
                 ("runs", "sho", "show"),
@@ -81,46 +69,44 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
                 ("cal", "remove", "delete"),
             )
         ),
-        pytest.param(
+        (
             ["routine", "snooze"],
             "`ollim-bot routine` has no `snooze`. `ollim-bot routine --help` shows them all.",
-            id="verb of another noun",
         ),
-        pytest.param(["web"], "Say what to do: ollim-bot web url.", id="no verb"),
-        pytest.param(
+        (["web"], "Say what to do: ollim-bot web url."),
+        (
             ["reminder", "list", "--jsn"],
             "ollim-bot reminder list: '--jsn' is not understood. Did you mean `--json`?",
-            id="slip in a flag",
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m", "call", "the", "dentist", "--in", "20m"],
-            "ollim-bot reminder add: 'the' is not understood. "
-            "A text of several words needs quotes: "
-            "ollim-bot reminder add -m 'call the dentist' --in 20m",
-            id="quotes forgotten",
+            (
+                "ollim-bot reminder add: 'the' is not understood. "
+                "A text of several words needs quotes: "
+                "ollim-bot reminder add -m 'call the dentist' --in 20m"
+            ),
         ),
-        pytest.param(
+        (
             ["reminder", "snooze"],
-            "ollim-bot reminder snooze: the following arguments are required: NAME. "
-            "Example: ollim-bot reminder snooze rent --for 15m",
-            id="nothing named",
+            (
+                "ollim-bot reminder snooze: the following arguments are required: NAME. "
+                "Example: ollim-bot reminder snooze rent --for 15m"
+            ),
         ),
-        pytest.param(
+        (
             ["reminder", "add", "-m"],
-            "ollim-bot reminder add: -m/--message: expected one argument. "
-            'Example: ollim-bot reminder add -m "call the dentist" --in 20m',
-            id="flag without its value",
+            (
+                "ollim-bot reminder add: -m/--message: expected one argument. "
+                'Example: ollim-bot reminder add -m "call the dentist" --in 20m'
+            ),
         ),
-        pytest.param(
-            ["reminder", "add", "-m", "x", "--in", "-5m"],
-            "`-5m` does not lie ahead. Write `5m`.",
-            id="a length of time that goes back",
-        ),
-        pytest.param(
+        (["reminder", "add", "-m", "x", "--in", "-5m"], "`-5m` does not lie ahead. Write `5m`."),
+        (
             ["reminder", "list", "--js"],
-            "ollim-bot reminder list: '--js' is not understood. "
-            "`ollim-bot reminder list --help` shows them all.",
-            id="a flag is never guessed from its start",
+            (
+                "ollim-bot reminder list: '--js' is not understood. "
+                "`ollim-bot reminder list --help` shows them all."
+            ),
         ),
     ],
 )

@@ -1,18 +1,28 @@
-"""Each turn ends in an answer, or in a plain sentence about what went wrong."""
+"""Each turn ends in an answer, a sentence, or by the owner; what got none can be asked again."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.clock import A_FRACTION, ManualClock
+from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conversation.scene import scene
+from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.slow_engine import half_way, pass_moments
+from tests.prompts.prompt_parts import unnumbered
 
+from ollim_bot.conversation import texts
 from ollim_bot.domain.activity import NO_RESPONSE, AnswerText
+from ollim_bot.domain.cards import Button
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import (
     AgentEvent,
+    Compacted,
+    CompactionStarted,
     EndCause,
     FailureKind,
     TextCompleted,
@@ -22,8 +32,13 @@ from ollim_bot.domain.events import (
     TurnEnded,
     TurnFailure,
 )
-from ollim_bot.domain.inbox import InputEnd
+from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.inbox import InputEnd, InputId
 from ollim_bot.domain.usage import Usage
+from ollim_bot.ports import IncomingFile
+
+pytestmark = pytest.mark.usefixtures("inline_executor")
+
 
 ENDED = TurnEnded(EndCause.COMPLETED)
 
@@ -63,6 +78,7 @@ def test_the_sentence_for_no_answer_is_as_agreed() -> None:
 
 
 words = st.text("abc ", max_size=5)
+
 pieces = st.lists(
     st.tuples(st.lists(words, max_size=2), st.lists(words, max_size=3), st.booleans())
 )
@@ -176,3 +192,333 @@ async def test_an_answer_warns_of_a_window_that_fills(
         assert answer.footer == footer
         assert answer.spent is not None
         assert (answer.spent.context, answer.spent.window) == (context, window)
+
+
+OVERLOADED = TurnFailure(FailureKind.OVERLOADED, "Claude is overloaded. Try again.")
+
+FAILS = TurnEnded(EndCause.FAILED, failure=OVERLOADED)
+
+
+def retry(at: Scene) -> tuple[ChatMessage, Button]:
+    """The newest failure, with its button."""
+    note = next(each for each in reversed(at.log) if each.card is not None)
+    assert note.card is not None
+    (button,) = note.card.buttons
+    return note, button
+
+
+async def press(at: Scene, surface: str = "web") -> str:
+    note, button = retry(at)
+    answer = await at.chat.click(surface, note.id, button.custom_id)
+    await at.quiet()
+    return answer.text
+
+
+async def test_the_same_message_is_asked_again_once_and_the_button_is_used(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(FAILS).answers("Here.", "Twice.")
+    async with scene(engine) as at:
+        picture = IncomingFile("cat.png", tmp_path)
+        await at.send("what is this?", files=(picture,))
+        await at.quiet()
+        note, button = retry(at)
+        assert (button.label, button.custom_id) == ("Retry", f"act:retry:{note.turn}")
+        assert note.text == OVERLOADED.sentence
+
+        click = (at.chat.click("web", note.id, button.custom_id) for _ in range(2))
+        first, second = await asyncio.gather(*click)
+        await at.quiet()
+
+        assert not first.is_error
+        assert second.text in ("", texts.BUTTON_USED)
+        assert [each.text for each in at.answers] == ["Here."]
+        assert [each.text for each in at.log] == ["what is this?", note.text, "Here."]
+        asked, again = engine.prompts
+        assert unnumbered(again) == unnumbered(asked)
+        assert at.keeper.reading == ["cat.png", "cat.png"]
+        assert retry(at)[1].is_used
+        assert (await press(at)) == texts.BUTTON_USED
+
+
+async def test_messages_that_were_asked_together_are_asked_again_together() -> None:
+    engine = ScriptedEngine().then(FAILS)
+    async with scene(engine, runs=False) as before:
+        await before.send("one")
+        await before.send("two")
+    async with scene(engine.answers("Both."), stores=before.stores) as at:
+        await at.quiet()
+        await press(at)
+        assert at.answers[-1].text == "Both."
+        assert all(word in engine.prompts[-1] for word in ("one", "two"))
+
+
+async def test_a_button_works_after_a_restart_and_from_the_other_surface() -> None:
+    engine = ScriptedEngine().then(FAILS).answers("Here.")
+    async with scene(engine) as before:
+        await before.ask_without_answer("hello")
+    async with scene(engine, stores=before.stores) as at:
+        assert await press(at, "discord") == ""
+        assert at.answers[-1].text == "Here."
+
+
+async def test_what_fails_again_can_be_tried_again() -> None:
+    engine = ScriptedEngine().then(FAILS).then(FAILS).answers("Here.")
+    async with scene(engine) as at:
+        await at.ask_without_answer("hello")
+        first = retry(at)[0]
+        await press(at)
+        assert retry(at)[0].id != first.id
+        await press(at)
+        assert at.answers[-1].text == "Here."
+        assert at.ends["hello"] is InputEnd.FAILED
+
+
+async def test_what_was_stopped_by_the_owner_has_no_retry() -> None:
+    async with scene(ScriptedEngine().then(TurnEnded(EndCause.INTERRUPTED))) as at:
+        assert await at.ask_without_answer("hello") == texts.STOPPED
+        assert at.log[-1].card is None
+
+
+REFUSED = TurnEnded(EndCause.FAILED, failure=TurnFailure(FailureKind.LOGIN, "Sign in again."))
+
+
+class Login:
+    """Doubles the login at the provider."""
+
+    def __init__(self, mark: str = "old") -> None:
+        self.mark = mark
+
+    async def __call__(self) -> str:
+        return self.mark
+
+
+async def test_what_met_a_lost_login_is_answered_after_the_login() -> None:
+    engine, login = ScriptedEngine().then(REFUSED).answers("Here."), Login()
+    async with scene(engine, login=login) as at:
+        await at.ask_without_answer("hello")
+        await at.clock.advance(60)
+        assert at.answers == []
+        login.mark = ""
+        await at.clock.advance(60)
+        assert at.answers == []
+        login.mark = "new"
+        await at.clock.advance(10)
+        await at.until(lambda: at.answers)
+        await at.quiet()
+
+        assert [each.text for each in at.log] == ["hello", "Sign in again.", "Here."]
+        # A new process reads the new login.
+        assert len(engine.opened) > 1
+        assert retry(at)[1].is_used
+        assert await press(at) == texts.BUTTON_USED
+        login.mark = "newer"
+        await at.clock.advance(60)
+        assert len(engine.prompts) == 2
+
+
+async def test_what_met_a_lost_login_is_answered_at_the_next_start_with_one() -> None:
+    engine = ScriptedEngine().then(REFUSED).answers("Here.")
+    async with scene(engine, login=Login("")) as before:
+        await before.ask_without_answer("hello")
+    async with scene(engine, stores=before.stores, login=Login("")) as still:
+        await still.clock.advance(60)
+        assert still.answers == []
+    async with scene(engine, stores=before.stores, login=Login("key")) as at:
+        await at.until(lambda: at.answers)
+        assert [each.text for each in at.answers] == ["Here."]
+
+
+async def test_what_is_refused_again_waits_for_another_login() -> None:
+    engine, login = ScriptedEngine().then(REFUSED).then(REFUSED).answers("Here."), Login()
+    async with scene(engine, login=login) as at:
+        await at.ask_without_answer("hello")
+        login.mark = "new"
+        await at.clock.advance(10)
+        await at.until(lambda: len(engine.prompts) == 2)
+        await at.quiet()
+        await at.clock.advance(60)
+        assert len(engine.prompts) == 2
+        login.mark = "newer"
+        await at.clock.advance(20)
+        await at.until(lambda: at.answers)
+
+
+async def test_after_another_answer_it_is_left_to_the_button() -> None:
+    engine, login = ScriptedEngine().then(REFUSED).answers("Here.", "There."), Login()
+    async with scene(engine, login=login) as at:
+        await at.ask_without_answer("hello")
+        assert await at.ask("hello, I said") == "Here."
+        login.mark = "new"
+        await at.clock.advance(60)
+        assert len(engine.prompts) == 2
+        await press(at)
+        assert at.answers[-1].text == "There."
+
+
+async def test_what_met_a_lost_login_a_day_ago_is_not_asked_by_itself() -> None:
+    engine, login, clock = ScriptedEngine().then(REFUSED), Login(), ManualClock(NOW)
+    async with scene(engine, login=login, clock=clock) as at:
+        await at.ask_without_answer("hello")
+        clock.jump(24 * 3600)
+        login.mark = "new"
+        await clock.advance(60)
+        await at.quiet()
+        assert len(engine.prompts) == 1
+        assert await press(at) == ""
+        assert len(engine.prompts) == 2
+
+
+async def test_a_newer_message_interrupts_the_turn_and_the_older_one_is_superseded() -> None:
+    engine = ScriptedEngine().then(TextStreamed("The first thing is"), Waits()).answers("Blue.")
+    async with scene(engine) as at:
+        await at.send("tell me everything", "one")
+        await half_way(at)
+        await at.send("just the colour", "two")
+        await at.quiet()
+
+        assert at.ends == {"one": InputEnd.SUPERSEDED, "two": InputEnd.ANSWERED}
+        assert [(each.text, each.is_cut_off) for each in at.answers] == [
+            ("The first thing is", True),
+            ("Blue.", False),
+        ]
+        assert [each.text for each in at.log if each.id in ("one", "two")] == [
+            "tell me everything",
+            "just the colour",
+        ]
+        assert at.told == []
+
+
+async def test_a_cut_off_answer_keeps_when_its_first_words_came() -> None:
+    engine = ScriptedEngine().then(TextStreamed("The first thing is"), Waits()).answers("Blue.")
+    clock = ManualClock(NOW)
+    async with scene(engine, clock=clock) as at:
+        await at.send("tell me everything", "one")
+        await half_way(at)
+        await clock.advance(60)
+        await at.send("just the colour", "two")
+        await at.quiet()
+        cut_off, newer = at.answers[0], next(each for each in at.log if each.id == "two")
+
+        assert cut_off.began == NOW + A_FRACTION
+        assert cut_off.began < newer.at <= cut_off.at
+
+
+async def test_messages_that_waited_together_are_one_prompt_with_one_timestamp() -> None:
+    engine = ScriptedEngine().answers("All three.")
+    clock = ManualClock(NOW)
+    async with scene(engine, clock=clock, runs=False) as at:
+        for text in ("one", "two", "three"):
+            await at.send(text)
+            await clock.advance(60)
+        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
+        await at.quiet()
+
+        assert engine.prompts == ["[2026-02-24 Tue 10:18 AM UTC]\n\none\n\ntwo\n\nthree"]
+        assert at.surface.starts[0].inputs == ("one", "two", "three")
+        assert set(at.ends.values()) == {InputEnd.ANSWERED}
+        assert len(at.answers) == 1
+
+
+@pytest.mark.usefixtures("inline_executor")
+async def test_a_message_during_compaction_waits() -> None:
+    engine = ScriptedEngine().then(CompactionStarted(), Waits()).answers("ok")
+    async with scene(engine) as at:
+        await at.send("one")
+        await at.until(lambda: at.surface.starts and engine.prompts)
+        turn = at.surface.starts[0].turn
+        await at.until(lambda: CompactionStarted() in at.surface.events[turn])
+        await at.send("two")
+        await pass_moments(200)
+
+        assert len(engine.prompts) == 1
+        assert at.ends == {}
+        assert await at.chat.interrupt()
+        await at.quiet()
+        assert at.ends == {"one": InputEnd.SUPERSEDED, "two": InputEnd.ANSWERED}
+
+
+async def test_a_message_does_not_interrupt_a_compaction_that_was_asked_for() -> None:
+    engine = ScriptedEngine().answers("Hi.").then(Compacted(SessionId("s")), Waits()).answers("ok")
+    async with scene(engine) as at:
+        await at.ask("hello")
+        command = asyncio.create_task(at.chat.command("web", "/compact"))
+        await at.until(lambda: len(engine.prompts) == 2)
+        await at.send("one")
+        await pass_moments(200)
+        assert not command.done()
+        assert await at.chat.interrupt()
+        await command
+        await at.quiet()
+        assert at.ends["one"] is InputEnd.ANSWERED
+
+
+async def test_after_a_compaction_a_message_interrupts_again() -> None:
+    engine = ScriptedEngine()
+    engine.then(
+        CompactionStarted(), Compacted(SessionId("s")), TextStreamed("Now"), Waits()
+    ).answers("ok")
+    async with scene(engine) as at:
+        await at.send("one")
+        await half_way(at)
+        await at.send("two")
+        await at.quiet()
+        assert at.ends == {"one": InputEnd.SUPERSEDED, "two": InputEnd.ANSWERED}
+
+
+async def test_a_command_in_between_keeps_its_place() -> None:
+    engine = ScriptedEngine().answers("first", "short", "second")
+    async with scene(engine, runs=False) as at:
+        await at.send("one")
+        command = asyncio.create_task(at.chat.command("web", "/compact"))
+        await at.until(lambda: len(at.rows) == 2)
+        await at.send("two")
+        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
+        await command
+        await at.quiet()
+
+        asked = [prompt.rpartition("\n")[2] for prompt in engine.prompts]
+        assert asked == ["one", "/compact", "two"]
+        said = [each.text for each in at.log]
+        assert said == ["one", "two", "first", texts.COMPACTED_NOTHING, "second"]
+
+
+async def test_an_interrupt_stops_the_turn_and_drops_nothing_else() -> None:
+    engine = ScriptedEngine().then(Says("Half"), Waits()).answers("Yes.")
+    async with scene(engine) as at:
+        await at.send("one")
+        await half_way(at)
+        assert await at.chat.interrupt()
+        await at.quiet()
+
+        assert at.ends == {"one": InputEnd.STOPPED}
+        assert [(each.text, each.is_cut_off) for each in at.answers] == [("Half", True)]
+        assert at.told == []
+        assert await at.ask("two") == "Yes."
+        assert len(engine.opened) == 1
+
+
+async def test_a_turn_that_was_stopped_before_a_word_says_so() -> None:
+    engine = ScriptedEngine().then(Waits())
+    async with scene(engine) as at:
+        await at.send("one")
+        await at.until(lambda: engine.prompts)
+        assert await at.chat.interrupt()
+        await at.quiet()
+        assert (at.told, at.answers) == ([texts.STOPPED], [])
+
+
+async def test_with_nothing_running_an_interrupt_does_nothing() -> None:
+    async with scene(ScriptedEngine().answers("Hi.", "Yes.")) as at:
+        assert not await at.chat.interrupt()
+        assert await at.ask("hello") == "Hi."
+        assert not await at.chat.interrupt()
+        assert await at.ask("really?") == "Yes."
+        assert at.told == []
+
+
+async def test_an_interrupt_of_a_message_that_was_withdrawn_stops_no_other() -> None:
+    async with scene(ScriptedEngine(), runs=False) as at:
+        await at.send("one")
+        assert await at.chat.interrupt()
+        assert await at.chat.withdraw(InputId("one"))
+        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
+        assert await at.ask("two") == "ok"

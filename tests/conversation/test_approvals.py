@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from tests.conversation.approval_scene import WRITE, ApprovalScene, button, outcome
+from tests.conversation.crashing import CrashingStore, StepCounter
+from tests.conversation.failing_stores import FullDiskStore, UnreadableConfigStore
+from tests.conversation.scene import call
+from tests.domain.strategies import json_values
+from tests.stores import on_store
 
+from ollim_bot.conversation.approvals import ApprovalAnswer, answered_card, asking_card, read_button
 from ollim_bot.domain.agent_caller import NeedsWord, asks
+from ollim_bot.domain.cards import Button, Color
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.permissions import Grants
+from ollim_bot.domain.permissions import LONGEST_GRANT, Grants, Pattern
 from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Refusal, ToolCall
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Step
+from ollim_bot.surfaces.web.frames import render
 
 GRANT = "Write(./notes/**)"
+
 SAME = ToolCall("Write", {"file_path": "/data/notes/b.txt", "content": "more"})
+
 OTHER = ToolCall("Write", {"file_path": "plans/c.txt", "content": "else"})
 
 
@@ -134,7 +151,9 @@ async def test_nobody_answers_and_the_turn_goes_on(scene: ApprovalScene) -> None
     refusal = await scene.within(asking)
     assert refusal is not None
     assert refusal.reason.startswith("Nobody answered in 1 min 30 s")
-    await scene.until(lambda: outcome(scene.cards[0]).startswith("Expired"))
+    await scene.until(
+        lambda: outcome(scene.cards[0]).startswith("Expired: no answer in 1 min 30 s.")
+    )
     assert scene.clock.sleeping == 0
 
 
@@ -270,3 +289,233 @@ async def test_a_reset_leaves_nothing_open_and_nothing_granted(scene: ApprovalSc
     await scene.within(asyncio.gather(always, one, other))
     assert scene.granted == []
     assert isinstance(other.result(), Refusal)
+
+
+KEY = "0" * 32
+
+LONG_GRANT = Pattern.of(f"Write(./{'n' * (LONGEST_GRANT - 13)}/**)")
+
+awkward = st.lists(
+    st.sampled_from(
+        ["```", "`", "````\n", "\n```\n", "~~~", "x", "\n", "<b>", "**", "\u202e", "\r"]
+    )
+).map("".join)
+
+values = awkward | json_values | st.integers(0, 6000).map(lambda length: "x" * length)
+
+calls = st.builds(
+    ToolCall,
+    st.sampled_from(["Write", "Bash", "mcp__mail__send"]) | st.text(max_size=300),
+    st.dictionaries(st.text(max_size=60), values, max_size=15),
+    st.just("") | st.text(max_size=300),
+)
+
+
+def described(**arguments: object) -> str:
+    return asking_card(ToolCall("Write", arguments), KEY, None).description
+
+
+@given(calls, st.sampled_from([None, LONG_GRANT]))
+def test_every_surface_takes_the_card_before_and_after_the_answer(
+    call: ToolCall, grant: Pattern | None
+) -> None:
+    card = asking_card(call, KEY, grant)
+    assert card.problems() == []
+    pressed = card.buttons[-1]
+    said = answered_card(card, f"Allowed from now on: `{GRANT}`", Color.GREEN, pressed)
+    assert said.problems() == []
+    assert (said.title, said.description) == (card.title, card.description)
+    assert said.buttons == (pressed._replace(is_used=True),)
+    assert all(len(button.custom_id) <= 100 for button in card.buttons)
+
+
+@given(calls)
+@example(ToolCall("Bash", {"command": "ls\n```\n**Allowed** `\n```"}))
+def test_nothing_in_a_call_is_read_as_markup(call: ToolCall) -> None:
+    description = asking_card(call, KEY, None).description
+    parts = len(re.findall("^```$", description, re.MULTILINE)) / 2
+    assert description.count("```") == 2 * parts
+
+    outside = re.sub(r"<pre>.*?</pre>", "", render(description), flags=re.DOTALL)
+    text = re.sub(r"</?(?:p|br|code)>", "\n", outside)
+    plain = re.compile(r"\w{1,39}…?|\d+ more characters of it are not shown here\.")
+    assert all(plain.fullmatch(line) for line in text.split("\n") if line.strip())
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N", "P"]), max_size=300), max_size=10))
+def test_what_fits_is_shown_whole(texts: list[str]) -> None:
+    shown = described(**{f"argument{number}": text for number, text in enumerate(texts)})
+    assert all(text in shown for text in texts)
+    assert "not shown" not in shown
+
+
+def test_a_text_as_long_as_a_card_is_whole_and_a_longer_one_says_what_is_missing() -> None:
+    whole = described(content="x" * 4070)
+    assert "x" * 4070 in whole
+    cut = described(content="x" * 5000)
+    (missing,) = re.findall(r"(\d+) more characters of it are not shown here", cut)
+    assert cut.count("x") == 5000 - int(missing) > 3900
+
+
+def test_a_long_argument_leaves_room_for_the_others() -> None:
+    edit = {"file_path": "notes/a.txt", "old_string": "o" * 9000, "new_string": "n" * 1000}
+    shown = described(**edit)
+    assert "notes/a.txt" in shown
+    assert "n" * 1000 in shown
+    assert shown.count("o") > 2000
+    both = described(file_path="x", old_string="<" * 9000, new_string=">" * 8000)
+    assert min(both.count("<"), both.count(">")) > 1700
+
+
+def test_what_a_call_does_comes_first() -> None:
+    shown = described(description="Shows the time", command="rm -r notes")
+    assert shown.index("rm -r notes") < shown.index("Shows the time")
+
+
+def test_what_cannot_be_seen_is_written_out() -> None:
+    assert r"a\u202eb\u200bc" in described(command="a\u202eb\u200bc")
+
+
+def test_arguments_that_are_no_text_are_shown_as_they_are() -> None:
+    assert '{\n  "a": [\n    1,\n    true\n  ]\n}' in described(value={"a": [1, True]})
+    assert all(f'"{number}": {number}' in described(**{str(n): n for n in range(20)})
+               for number in range(20))  # fmt: skip
+
+
+def test_who_asks_is_told() -> None:
+    assert asking_card(ToolCall("Read", {}, subagent="gmail-reader"), KEY, None).title == (
+        "Allow Read? (asked by gmail-reader)"
+    )
+
+
+@given(st.text())
+def test_a_button_says_what_it_says_or_nothing(data: str) -> None:
+    read = read_button(Button("x", "approve", data))
+    assert read is None or data == f"{read[0]}:{read[1].value}"
+    assert read_button(Button("x", "approve", f"{KEY}:always")) == (KEY, ApprovalAnswer.ALWAYS)
+
+
+R = TypeVar("R")
+
+
+async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answered(
+    scene: ApprovalScene,
+) -> None:
+    disk = FullDiskStore(scene.store, is_full=False)
+    full = ApprovalScene(on_store(scene.stores, disk))
+    (asking,) = await full.asked()
+    disk.is_full = True
+    answer = await full.click("always")
+    assert answer.is_error
+    assert "Allow it once" in answer.text
+    assert not asking.done()
+    await full.click("once")
+    assert await full.within(asking) is None
+
+
+async def test_what_cannot_be_shown_is_refused(scene: ApprovalScene) -> None:
+    mute = ApprovalScene(on_store(scene.stores, FullDiskStore(scene.store)))
+    refusal = await mute.within(mute.ask())
+    assert refusal is not None
+    assert "could not be asked" in refusal.reason
+
+
+async def test_settings_that_cannot_be_read_ask_nobody(scene: ApprovalScene) -> None:
+    blind = ApprovalScene(on_store(scene.stores, UnreadableConfigStore(scene.store)))
+    assert await blind.approvals.mode() is PermissionMode.DONT_ASK
+    assert await blind.approvals.decide(WRITE, "not allowed") == Refusal("not allowed")
+    (asking,) = await blind.asked()
+    await blind.until(lambda: blind.clock.sleeping == 1)
+    await blind.clock.advance(600)
+    assert isinstance(await blind.within(asking), Refusal)
+
+
+class HangingStore(CrashingStore):
+    """Not done with a step before `may_go_on`."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner, StepCounter())
+        self.may_go_on = asyncio.Event()
+        self.was_asked = False
+
+    async def transact(self, step: Step[R]) -> R:
+        self.was_asked = True
+        await self.may_go_on.wait()
+        return await super().transact(step)
+
+
+async def test_a_disk_that_hangs_keeps_no_call_waiting_for_longer(scene: ApprovalScene) -> None:
+    hanging = HangingStore(scene.store)
+    stuck = ApprovalScene(on_store(scene.stores, hanging))
+    asking = stuck.ask()
+    try:
+        await stuck.until(lambda: hanging.was_asked and stuck.clock.sleeping == 1)
+        await stuck.clock.advance(600)
+        assert isinstance(await stuck.within(asking), Refusal)
+    finally:
+        hanging.may_go_on.set()
+
+
+class SlowStore(CrashingStore):
+    """The first step while it `is_slow` waits until `may_go_on`."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner, StepCounter())
+        self.may_go_on = asyncio.Event()
+        self.is_slow = False
+        self.begun = 0
+
+    async def transact(self, step: Step[R]) -> R:
+        self.begun += self.is_slow
+        if self.begun == 1:
+            await self.may_go_on.wait()
+        return await super().transact(step)
+
+
+async def test_a_reset_takes_back_also_what_is_just_being_granted(scene: ApprovalScene) -> None:
+    store = SlowStore(scene.stores.state)
+    slow = ApprovalScene(on_store(scene.stores, store))
+    (asking,) = await slow.asked()
+    store.is_slow = True
+    granting = asyncio.create_task(slow.click("always"))
+    try:
+        await slow.until(lambda: store.begun == 1)
+        reset = asyncio.create_task(slow.approvals.reset())
+        await asyncio.wait({reset}, timeout=0.05)
+    finally:
+        store.may_go_on.set()
+    answer = await slow.within(granting)
+    await slow.within(reset)
+    assert "too late" in answer.text
+    assert isinstance(await slow.within(asking), Refusal)
+    assert slow.granted == []
+
+
+async def test_alone_it_shows_the_mode_and_what_was_allowed_for_good(scene: ApprovalScene) -> None:
+    command = scene.command
+    shown = await command.permissions(call())
+    assert shown.startswith("Mode: `dontAsk` (what is not allowed beforehand is refused).")
+    assert shown.endswith("You have allowed nothing with 🔓.")
+
+    (asking,) = await scene.asked()
+    await scene.click("always")
+    await scene.within(asking)
+    assert "until `/clear`:\n- `Write(./notes/**)`" in await command.permissions(call())
+    await scene.approvals.reset()
+    assert "allowed nothing" in await command.permissions(call())
+
+
+@pytest.mark.parametrize("mode", PermissionMode)
+async def test_a_mode_counts_for_this_session(scene: ApprovalScene, mode: PermissionMode) -> None:
+    command = scene.command
+    said = await command.permissions(call(mode=mode.upper()))
+    assert said.startswith(f"Mode: `{mode}`")
+    assert f"`/config permission_mode {mode}` sets it for good" in said
+    assert await scene.approvals.mode() is mode
+    assert (await command.permissions(call())).startswith(f"Mode: `{mode}`")
+    assert scene.stores.config.read().permission_mode == "dontAsk"
+
+
+async def test_a_mode_that_there_is_not_says_which_there_are(scene: ApprovalScene) -> None:
+    with pytest.raises(WrongInput, match=r"no mode `ask`.* dontAsk, default, acceptEdits, bypass"):
+        await scene.command.permissions(call(mode="ask"))

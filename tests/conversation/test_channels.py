@@ -1,14 +1,19 @@
-"""Any number of channels follow one log, and none waits for another."""
+"""Any number of channels and surfaces follow one log, and none waits for another."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 
 import pytest
 from devtools.doubles.channel import FakeChatService
 from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
+from devtools.doubles.repeating_store import RepeatingStore
+from devtools.doubles.surface import RecordingSurface
 from tests.conversation.delivery_scene import (
     DeliveryScene,
     RunningDelivery,
@@ -16,13 +21,20 @@ from tests.conversation.delivery_scene import (
     run_of,
     with_a_token,
 )
-from tests.conversation.scene import NOW
+from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.surfaces import AbandoningSurface, HangingSurface, OrderedSurface
 
 from ollim_bot.domain.chat import OF_GREETING, Attachment, Author, ChatMessage
 from ollim_bot.domain.ids import MessageId, TurnId
+from ollim_bot.domain.inbox import InputEnd, InputId
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.errors import DeliveryFailed
-from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.errors import DeliveryFailed, StorageError, WriteFailed
+from ollim_bot.ports import IncomingMessage
+from ollim_bot.store.deliveries import Delivery, DeliveryState
+from ollim_bot.store.store import Store
+
+pytestmark = pytest.mark.usefixtures("inline_executor")
+
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
 
@@ -276,3 +288,256 @@ def _state(scene: DeliveryScene, message: ChatMessage) -> DeliveryState:
     found = scene.store.run(lambda tx: tx.deliveries.get("discord", message.id))
     assert found is not None
     return found.state
+
+
+PATIENCE = 2.0
+
+MANY = 10
+
+
+async def test_a_message_is_shown_before_its_turn_and_the_answer_before_its_end() -> None:
+    surface = OrderedSurface()
+    async with scene(ScriptedEngine(), surfaces=[surface]) as at:
+        await at.ask("hello")
+        said = ["turn", "SessionNamed", "TextStreamed", "TextCompleted"]
+        assert surface.seen == ["hello", *said, "ok", "TurnEnded"]
+        await at.ask("more")
+        assert surface.seen[7:] == ["more", *said, "ok", "TurnEnded"]
+
+
+async def test_all_surfaces_show_the_same() -> None:
+    surfaces = [RecordingSurface("web"), RecordingSurface("discord")]
+    async with scene(ScriptedEngine(), surfaces=surfaces) as at:
+        await at.ask("hello")
+        web, discord = surfaces
+        assert web.posts == discord.posts
+        assert web.events == discord.events
+        assert web.starts == discord.starts
+        assert [(start.at, start.inputs) for start in web.starts] == [(at.clock.now(), ("hello",))]
+
+
+async def test_a_surface_that_raises_hurts_nobody() -> None:
+    broken, well = RecordingSurface("broken"), RecordingSurface("well")
+    broken.is_broken = True
+    async with scene(ScriptedEngine(), surfaces=[broken, well]) as at:
+        assert await at.ask("hello") == "ok"
+        assert well.texts == ["hello", "ok"]
+        broken.is_broken = False
+        assert await at.ask("more") == "ok"
+        assert broken.texts == ["more", "ok"]
+
+
+async def test_a_surface_that_stops_showing_a_turn_is_not_waited_for() -> None:
+    surface = AbandoningSurface()
+    async with scene(ScriptedEngine(), surfaces=[surface], patience=600) as at:
+        async with asyncio.timeout(60):
+            await at.ask("hello")
+            await at.ask("more")
+        assert surface.texts == ["hello", "ok", "more", "ok"]
+
+
+@pytest.mark.parametrize("what", ["post", "present", "changed"])
+async def test_a_surface_that_hangs_is_waited_for_once_and_then_left_alone(what: str) -> None:
+    hanging, well = HangingSurface(what), RecordingSurface("well")
+    async with scene(ScriptedEngine(), surfaces=[hanging, well], patience=PATIENCE) as at:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for number in range(MANY):
+            await at.send(f"hello {number}")
+            await at.until(partial(has_ended, at, number + 1))
+        took = loop.time() - began
+
+        assert took < MANY * PATIENCE
+        assert set(at.ends.values()) == {InputEnd.ANSWERED}
+        await at.until(lambda: len(well.texts) == 2 * MANY)
+        hanging.awake.set()
+        await at.until(lambda: hanging.posts and hanging.starts and hanging.statuses)
+        await at.quiet()
+        before = len(hanging.posts)
+        await at.ask("at last")
+        assert hanging.texts[before:] == ["at last", "ok"]
+
+
+def has_ended(at: Scene, count: int) -> bool:
+    return len(at.ends) == count
+
+
+async def test_history_is_the_newest_or_what_came_before() -> None:
+    async with scene(ScriptedEngine()) as at:
+        for number in range(4):
+            await at.ask(f"m{number}")
+        ids = [message.id for message in at.log]
+
+        assert [each.id for each in await at.chat.history(3)] == ids[-3:]
+        assert [each.id for each in await at.chat.history(3, ids[3])] == ids[:3]
+        assert [each.id for each in await at.chat.history(3, ids[1])] == ids[:1]
+        assert await at.chat.history(3, ids[0]) == []
+        assert await at.chat.history(3, MessageId("unknown")) == []
+        last = await at.chat.last_change()
+        missed = await at.chat.changes_since(last - 2, 10)
+        assert [each.message.id for each in missed or ()] == ids[-2:]
+        assert await at.chat.changes_since(last, 10) == []
+        assert await at.chat.changes_since(last - 3, 2) is None, "that is too much"
+        assert await at.chat.changes_since(last + 1, 10) is None, "there is no such change"
+        assert await at.chat.message(ids[2]) == at.log[2]
+        assert await at.chat.message(MessageId("unknown")) is None
+
+
+async def test_whether_the_bot_is_busy_is_told_to_the_surfaces() -> None:
+    async with scene(ScriptedEngine().then(Says("ok"))) as at:
+        await at.ask("hello")
+        await at.until(lambda: not at.surface.statuses[-1].is_busy)
+        assert True in [status.is_busy for status in at.surface.statuses]
+
+
+async def test_a_new_name_is_shown_at_once_and_after_a_restart() -> None:
+    renames = CallsTool("mcp__discord__update_names", {"user_name": "Sam", "bot_name": "Kit"})
+    engine = ScriptedEngine().then(renames, Waits())
+    async with scene(engine) as at:
+        assert at.chat.status.bot_name == "Ollim"
+        await at.send("call yourself Kit, and me Sam")
+        await at.until(lambda: at.surface.statuses[-1].bot_name == "Kit")
+        assert at.chat.status.user_name == "Sam"
+        await at.chat.interrupt()
+        await at.quiet()
+    async with scene(engine, stores=at.stores, runs=False) as again:
+        assert (again.chat.status.bot_name, again.chat.status.user_name) == ("Kit", "Sam")
+
+
+def open_in(store: Store) -> list[Delivery]:
+    return store.run(lambda tx: tx.deliveries.open("discord", 100))
+
+
+async def test_what_came_from_there_is_not_sent_back() -> None:
+    clock = ManualClock(NOW)
+    service = FakeChatService(clock)
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+        name = InputId("discord-5")
+        await at.chat.receive(IncomingMessage(name, "discord", "hello", refs={"discord": "5"}))
+        await at.until(lambda: service.texts)
+        await at.ask("from the page")
+        await at.until(lambda: len(service.texts) == 3)
+
+    assert service.texts == ["ok", "from the page", "ok"]
+
+
+async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
+    clock = ManualClock(NOW)
+    service = FakeChatService(clock)
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+        await at.ask("hello")
+        await at.until(lambda: len(service.texts) == 2)
+        await at.until(lambda: not open_in(at.store))
+        found = await at.chat.by_ref("discord", service.history[1].id)
+        assert found is not None
+        assert (found.text, found.author) == ("ok", Author.ASSISTANT)
+        assert await at.chat.by_ref("discord", "1") is None
+        assert await at.chat.by_ref("web", service.history[1].id) is None
+
+
+async def test_what_is_seen_there_long_before_its_id_is_told_is_known_nevertheless() -> None:
+    clock = ManualClock(NOW)
+    service = FakeChatService(clock)
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+        service.may_answer.clear()
+        await at.ask("hello")
+        await at.until(lambda: service.history)
+        found = asyncio.create_task(at.chat.by_ref("discord", service.history[0].id))
+        await clock.advance(6)
+        assert not found.done()
+        service.may_answer.set()
+        message = await found
+        assert message is not None
+        assert message.text == "hello"
+
+
+async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives() -> None:
+    clock = ManualClock(NOW)
+    service = FakeChatService(clock)
+    service.is_down = True
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+        assert await at.ask("one") == "ok"
+        assert await at.ask("two") == "ok"
+        assert service.texts == []
+        service.is_down = False
+        for _ in range(20):
+            await clock.advance(10)
+        await at.until(lambda: len(service.texts) == 4)
+
+    assert service.texts == ["one", "ok", "two", "ok"]
+
+
+async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
+    clock = ManualClock(NOW)
+    service, surface = FakeChatService(clock), RecordingSurface()
+    async with scene(ScriptedEngine(), clock=clock, surfaces=[surface], channels=[service]) as at:
+        answer = await at.chat.command("web", "/fork")
+        assert not answer.is_error
+        await at.quiet()
+        await at.ask("hello")
+        [card] = [each for each in at.log if each.card is not None]
+        await at.until(lambda: not open_in(at.store))
+        refs = at.store.run(lambda tx: tx.deliveries.refs(card.id))
+        await at.chat.click("web", card.id, _button(card, "Leave it"))
+        await at.until(lambda: any("Side conversation ended" in text for text in service.texts))
+
+        await at.quiet()
+        shown = [each for each in surface.posts if each.id == card.id]
+        assert len(shown) > 1
+        assert at.store.run(lambda tx: tx.deliveries.refs(card.id)) == refs
+    assert service.texts.count(card.text) == 1
+
+
+async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> None:
+    clock = ManualClock(NOW)
+    service = FakeChatService(clock)
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+        store = at.store
+        assert isinstance(store, RepeatingStore)
+        store.fail_with(WriteFailed(Path("ollim.db"), "the disk is full"))
+        with pytest.raises(StorageError):
+            await at.send("one")
+        store.fail_with(None)
+        for _ in range(5):
+            await clock.advance(60)
+        assert service.texts.count("one") <= 1
+        assert not open_in(store)
+
+
+def _button(card: ChatMessage, label: str) -> str:
+    assert card.card is not None
+    return next(each.custom_id for each in card.card.buttons if each.label == label)
+
+
+async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> None:
+    clock = ManualClock(NOW)
+    service = FakeChatService(clock)
+    service.is_down = True
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+        await at.ask("one")
+        for _ in range(10):
+            await clock.advance(60)
+        service.is_down = False
+        await at.chat.trouble("It does not answer.")
+        await at.chat.trouble("")
+        await at.until(lambda: service.texts == ["one", "ok"])
+
+
+async def test_what_was_said_last_may_arrive_before_the_bot_stops() -> None:
+    clock = ManualClock(NOW)
+    service = FakeChatService(clock)
+    service.may_answer.clear()
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+        await at.ask("one")
+        settling = asyncio.create_task(at.talk.deliveries.settle(3.0))
+        await clock.advance(1)
+        assert not settling.done()
+        service.may_answer.set()
+        await settling
+        assert service.texts == ["one", "ok"]
+        service.is_down = True
+        await at.ask("two")
+        settling = asyncio.create_task(at.talk.deliveries.settle(3.0))
+        await clock.advance(3)
+        await settling
+        assert service.texts == ["one", "ok"]

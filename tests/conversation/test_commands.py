@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,6 +13,9 @@ from tests.conversation.scene import HOME, NOW, STATUS, Scene, scene, scripted
 
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.commands.dispatcher import COMMANDS
+from ollim_bot.conversation.commands.help import HELP_TOPICS, help_card
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import Compacted, CompactionStarted, EndCause, FailureKind, TurnEnded
 from ollim_bot.domain.ids import MessageId, SessionId
@@ -182,7 +186,7 @@ async def test_an_update_begins_by_a_command_and_is_answered_at_once() -> None:
 async def test_an_interrupt_says_so_only_where_nothing_runs() -> None:
     engine = ScriptedEngine().then(Waits())
     async with scene(engine) as at:
-        assert await said(at, "/interrupt") == texts.NOTHING_RUNS
+        assert await said(at, "/interrupt") == "Nothing is running."
         await at.send("one")
         await at.until(lambda: engine.prompts)
         assert await said(at, "/interrupt") == ""
@@ -403,3 +407,66 @@ async def test_completions_begin_with_what_was_typed_or_else_contain_it() -> Non
         assert all("model" in key for key in found)
         assert await at.chat.completions("nothing", "name", "") == []
         assert len(await at.chat.completions("config", "key", "")) <= 25
+
+
+_DESTROYS = {"clear", "restart", "interrupt", "compact"}
+
+
+async def press(at: Scene, label: str) -> None:
+    message = at.log[-1]
+    assert message.card is not None
+    button = next(each for each in message.card.buttons if each.label == label)
+    assert not (await at.chat.click("web", message.id, button.custom_id)).is_error
+
+
+def shown(at: Scene) -> Card:
+    card = at.log[-1].card
+    assert card is not None
+    return card
+
+
+async def test_help_is_one_line_and_a_button_for_each_need() -> None:
+    async with scene(scripted()) as at:
+        assert (await at.chat.command("web", "/help")).text == ""
+        card = shown(at)
+        assert card.problems() == []
+        assert "\n" not in card.description
+        assert [button.label for button in card.buttons] == [
+            each.label for each in HELP_TOPICS.values()
+        ]
+
+
+async def test_a_need_shows_its_lines_in_place_and_leads_to_the_others() -> None:
+    async with scene(scripted()) as at:
+        await at.chat.command("web", "/help")
+        await press(at, "Remind me once")
+        await press(at, "Start afresh")
+        assert len(at.log) == 1
+        assert shown(at).title == "Start afresh"
+        assert "Undo brings the old one back" in shown(at).description
+        await press(at, "Again and again")
+        assert "every weekday at 9" in shown(at).description
+
+
+async def test_the_button_of_the_welcome_opens_the_help_once() -> None:
+    async with scene(scripted()) as at:
+        await at.talk.greeting.say()
+        await press(at, "What I can do")
+        assert [message.text.partition("\n")[0] for message in at.log] == [
+            "Hello, I am Ollim",
+            "What do you need?",
+        ]
+
+
+@pytest.mark.parametrize("topic", HELP_TOPICS)
+def test_every_command_that_the_help_names_exists(topic: str) -> None:
+    card = help_card(topic)
+    assert card.problems() == []
+    assert len(card.description.splitlines()) <= 3
+    named = set(re.findall(r"`/([a-z-]+)", card.description))
+    assert named <= {command.name for command in COMMANDS}
+
+
+def test_the_menu_begins_with_a_command_that_destroys_nothing() -> None:
+    assert COMMANDS[0].name not in _DESTROYS
+    assert "help" in {command.name for command in COMMANDS}

@@ -1,20 +1,24 @@
-"""A secret address that the owner pastes is used by the program, and is seen by nothing else."""
+"""A secret address that the owner pastes is used by the program, and is seen by nobody else."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine, Waits
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.conversation.crashing import crashing_stores
 from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.conversation.test_full_disk import FullDisk
 from tests.stores import memory_stores
 
-from ollim_bot.domain.chat import Author
+from ollim_bot.conversation.message_poster import TypedAddresses
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import TextStreamed
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputEnd, InputId
 from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
 from ollim_bot.domain.taint import Untrusted
@@ -22,11 +26,17 @@ from ollim_bot.errors import StorageError
 from ollim_bot.ports import IncomingFile, IncomingMessage
 
 SECRET = "private-0a1b2c"
+
 ADDRESS = f"https://calendar.google.com/calendar/ical/ada/{SECRET}/basic.ics"
+
 OTHER = f"webcal://p42-caldav.icloud.com/published/2/{SECRET}"
+
 HIDDEN = "calendar address (hidden)"
+
 ADDED = "Added a calendar with 3 events."
+
 ANSWER = AddressAnswer(ADDED)
+
 ON_DISCORD = "Discord still shows the address in your message, which only you can delete there."
 
 
@@ -261,3 +271,41 @@ async def test_an_answer_that_quotes_others_is_marked() -> None:
     async with scene(scripted(), take_address=for_calendars(taker)) as at:
         await at.send(ADDRESS, "m1")
         assert at.log[-1].untrusted == mark
+
+
+TYPED_AT = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
+
+
+def say(store: RepeatingStore, *texts: str, first: int = 0, author: Author = Author.OWNER) -> None:
+    for number, text in enumerate(texts, first):
+        at = TYPED_AT + timedelta(seconds=number)
+        message = ChatMessage(MessageId(f"m{number}"), at, author, text)
+        store.run(lambda tx, message=message: tx.messages.add(message))  # type: ignore[misc]
+
+
+def test_what_the_owner_types_later_is_added_to_what_is_known() -> None:
+    store, typed = RepeatingStore(lambda: TYPED_AT), TypedAddresses()
+    say(store, "See a.example.")
+    assert store.query(typed.read) == {"a.example"}
+    say(store, "And b.example.", first=1)
+    say(store, "Or c.example.", first=2, author=Author.ASSISTANT)
+    assert store.query(typed.read) == {"a.example", "b.example"}
+    assert store.query(typed.read) == store.query(TypedAddresses().read)
+
+
+def test_an_edit_takes_an_address_back() -> None:
+    store, typed = RepeatingStore(lambda: TYPED_AT), TypedAddresses()
+    say(store, "See a.example.", "And b.example.")
+    store.query(typed.read)
+    say(store, "See nothing.")
+    assert store.query(typed.read) == {"b.example"}
+
+
+def test_only_the_latest_hundred_messages_count() -> None:
+    store, typed = RepeatingStore(lambda: TYPED_AT), TypedAddresses()
+    say(store, "See a.example.", "And b.example.")
+    store.query(typed.read)
+    say(store, *["Nothing."] * 99, first=2)
+    assert store.query(typed.read) == {"b.example"}
+    say(store, "Still nothing.", first=101)
+    assert store.query(typed.read) == frozenset()

@@ -9,7 +9,7 @@ import pytest
 from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.failing_stores import FullDiskStore
 from tests.conversation.scene import NOW, STATUS, Scene, scene, scripted
-from tests.conversation.test_help import press
+from tests.conversation.test_commands import press
 from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.chat import Author

@@ -1,4 +1,4 @@
-"""Pending updates: the agent is shown each of them once, whatever becomes of the prompt."""
+"""Pending updates are shown to the agent once; its calls and files are on record."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from devtools.doubles.clock import ManualClock
-from devtools.doubles.engine import Fails, ScriptedEngine
-from tests.conversation.scene import NOW, Scene, scene
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
+from devtools.doubles.journal import RecordingJournal
+from tests.conversation.scene import HOME, NOW, Scene, scene
 from tests.conversation.slow_engine import (
     EveryMoment,
     SlowEngine,
     accepted,
+    half_way,
     pass_moments,
     slow_spec,
 )
 from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
-from ollim_bot.domain.events import FailureKind, Noted
+from ollim_bot.domain.about_me import OWNERS_WORDS
+from ollim_bot.domain.events import FailureKind, Noted, ToolRefused
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.ports import Trace
+from ollim_bot.domain.inbox import InputEnd, ToolCalled
+from ollim_bot.ports import Refusal, ToolCall, Trace
 
 HEADER = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 
@@ -170,3 +173,95 @@ async def test_writers_in_other_threads_lose_nothing_while_the_agent_is_asked() 
         dropped = [str(row.facts["message"]) for row in rows]
         assert set(shown.values()) == {1}
         assert sorted([*shown, *dropped]) == words
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_a_call_is_written_down_with_its_turn_unless_it_is_refused(is_refused: bool) -> None:
+    asked: list[ToolCall] = []
+
+    async def gate(call: ToolCall) -> Refusal | None:
+        asked.append(call)
+        return Refusal("Not this one.") if is_refused else None
+
+    engine = ScriptedEngine().then(
+        CallsTool("Write", {"file_path": "/data/notes/today.md"}), Says("ok")
+    )
+    async with scene(engine, gate=gate) as at:
+        await at.ask("note it")
+
+        turn = at.surface.starts[0].turn
+        rows = [row for row in at.rows if isinstance(row, ToolCalled)]
+        written = [(row.turn, row.tool, row.summary) for row in rows]
+        assert written == ([] if is_refused else [(turn, "Write", "Write(notes/today.md)")])
+        assert [call.tool for call in asked] == ["Write"]
+        shown = [each for each in at.surface.events[turn] if isinstance(each, ToolRefused)]
+        assert len(shown) == is_refused
+        trace = "Refused: Write(notes/today.md)." if is_refused else ""
+        assert at.answers[-1].footer == trace
+
+
+async def test_the_row_is_there_when_the_call_is_let_through() -> None:
+    engine = ScriptedEngine().then(Says("Half"), Waits())
+    async with scene(engine) as at:
+        await at.send("one")
+        await half_way(at)
+        gate = engine.opened[0].tools.gate
+        assert await gate(ToolCall("Bash", {"command": "ls"})) is None
+        row = at.rows[-1]
+        assert isinstance(row, ToolCalled)
+        assert (row.tool, row.summary) == ("Bash", "Bash(ls)")
+
+
+async def test_outside_a_turn_there_is_no_call_that_a_crash_could_repeat() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.ask("hello")
+        before = len(at.rows)
+        assert await engine.opened[0].tools.gate(ToolCall("Bash", {})) is None
+        assert len(at.rows) == before
+
+
+async def refuse_plans(call: ToolCall) -> Refusal | None:
+    return Refusal("not now") if "refused" in str(call.arguments.get("file_path")) else None
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "noted"),
+    [
+        ("Write", "notes/plan.md", ["auto: write notes/plan.md"]),
+        ("Edit", f"{HOME}/USER.md", ["auto: edit USER.md"]),
+        ("Write", "notes/plan.txt", []),
+        ("Write", "/elsewhere/plan.md", []),
+        ("Write", "../plan.md", []),
+        ("Write", "refused.md", []),
+        ("Read", "notes/plan.md", []),
+    ],
+)
+async def test_a_write_that_ended_well_is_noted(tool: str, path: str, noted: list[str]) -> None:
+    journal = RecordingJournal()
+    engine = ScriptedEngine().then(CallsTool(tool, {"file_path": path}), Says("Done."))
+    async with scene(engine, journal=journal, gate=refuse_plans) as at:
+        await at.ask("write it down")
+
+    assert journal.messages == noted
+
+
+async def test_so_is_a_write_of_a_subagent() -> None:
+    journal = RecordingJournal()
+    write = CallsTool("Write", {"file_path": "notes/plan.md"}, subagent="helper")
+    async with scene(ScriptedEngine().then(write, Says("Done.")), journal=journal) as at:
+        await at.ask("have it written down")
+
+    assert journal.messages == ["auto: write notes/plan.md"]
+
+
+async def test_a_note_says_whether_the_turn_had_read_words_of_others() -> None:
+    journal = RecordingJournal()
+    write = CallsTool("Edit", {"file_path": "USER.md"})
+    fetch = CallsTool("WebFetch", {"url": "https://93.184.216.34/", "prompt": "read"}, "Obey.")
+    engine = ScriptedEngine().then(write, fetch, write, Says("Done.")).then(write, Says("Done."))
+    async with scene(engine, journal=journal) as at:
+        await at.ask("I like tea; look at https://93.184.216.34/ too")
+        await at.ask("I like coffee")
+
+    assert journal.sources == [OWNERS_WORDS, "web page 93.184.216.34", OWNERS_WORDS]

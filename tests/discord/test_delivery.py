@@ -1,7 +1,8 @@
-"""Messages arrive on Discord whole and once, whatever becomes of the requests."""
+"""Messages arrive on Discord whole and once, and are edited when they have changed since."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -10,8 +11,10 @@ import pytest
 from devtools.doubles.channel import ChannelContract
 from tests.discord.draft_scene import NOON, DraftScene, outgoing_messages, part_of, texts_of
 
-from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.events import TextStreamed
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.ports import Channel
 from ollim_bot.store.deliveries import DeliveryState
@@ -165,3 +168,173 @@ async def test_a_history_that_is_not_shown_leaves_it_unsure(scene: DraftScene) -
         await scene.surface.find(part, NOON, ())
     with pytest.raises(Unreachable):
         await scene.surface.find(part, NOON, ())
+
+
+PING = ChatMessage(MessageId("7"), NOON, Author.BACKGROUND, "Call the dentist.", job="dentist")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "-# ⏰ dentist\nCall the dentist."),
+        (59, "-# ⏰ dentist\nCall the dentist."),
+        (60, "-# late · written today 12:00\n-# ⏰ dentist\nCall the dentist."),
+        (86400, "-# late · written yesterday 12:00\n-# ⏰ dentist\nCall the dentist."),
+    ],
+)
+async def test_over_a_minute_late_is_said_in_the_first_line(
+    scene: DraftScene, seconds: int, text: str
+) -> None:
+    await scene.clock.advance(seconds)
+    await scene.deliver(PING)
+    assert scene.channel.texts == [text]
+
+
+async def test_a_card_says_it_at_its_foot(scene: DraftScene) -> None:
+    await scene.clock.advance(3600)
+    await scene.deliver(replace(PING, card=Card("Dentist"), job=""))
+    [posted] = scene.channel.bot.values()
+    assert posted.outgoing.card_footer == "late · written today 12:00"
+
+
+async def test_only_the_first_part_says_it_and_a_full_one_keeps_its_words(
+    scene: DraftScene,
+) -> None:
+    await scene.clock.advance(3600)
+    long = replace(PING, text="word " * 700)
+    await scene.deliver(long)
+    parts = scene.surface.parts(long)
+    assert len(parts) == 2
+    assert all(len(text) <= 2000 for text in scene.channel.texts)
+    assert scene.channel.texts[1] == parts[1].text
+
+
+async def test_a_late_message_whose_answer_was_lost_is_found_by_its_words(
+    scene: DraftScene,
+) -> None:
+    await scene.clock.advance(3600)
+    part = part_of(PING)
+    scene.channel.lost_answers["send"] = 1
+    with pytest.raises(DeliveryUncertain):
+        await scene.surface.deliver(part)
+    [posted] = scene.channel.bot.values()
+    assert posted.outgoing.text.startswith("-# late")
+    posted.nonce = ""
+    since = NOON - timedelta(hours=1)
+    assert await scene.surface.find(part, since, ()) == posted.ref
+
+
+CARD = Card("Done?", buttons=(Button("Yes", "agent", "1"), Button("No", "dismiss")))
+
+
+def with_used_buttons(message: ChatMessage) -> ChatMessage:
+    used = tuple(each._replace(is_used=True) for each in CARD.buttons)
+    return replace(message, card=CARD._replace(buttons=used))
+
+
+async def test_a_message_that_was_changed_is_edited_once(scene: DraftScene) -> None:
+    question = replace(scene.answer(None, ""), card=CARD)
+    await scene.deliver(question)
+    scene.post(question)
+    await scene.settle()
+    assert scene.requests() == ["send"], "it stands there already"
+    changed = with_used_buttons(question)
+    scene.post(changed)
+    scene.post(changed)
+    await scene.settle()
+    scene.post(changed)
+    await scene.settle()
+    assert scene.requests() == ["send", "edit"]
+    assert [each.outgoing for each in scene.channel.bot.values()] == outgoing_messages(changed)
+
+
+@pytest.mark.parametrize("text", ["", LONG], ids=["a card", "several parts"])
+async def test_a_change_counts_though_the_log_does_not_say_yet_where_it_stands(
+    scene: DraftScene, text: str
+) -> None:
+    """The message has arrived, but the row with its id is not written yet."""
+    question = replace(scene.answer(None, text), card=CARD)
+    changed = with_used_buttons(question)
+    last = texts_of(question)[-1] if text else ""
+    scene.post(question)
+    scene.start()
+    while not scene.channel.bot or scene.channel.texts[-1] != last:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    assert scene.delivery(question.id).state is DeliveryState.OPEN
+    scene.post(changed)
+    await scene.settle()
+    assert [each.outgoing for each in scene.channel.bot.values()] == outgoing_messages(changed)
+
+
+async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_run(scene: DraftScene) -> None:
+    question = replace(scene.answer(None, ""), card=CARD)
+    await scene.deliver(question)
+    scene.channel.is_down = True
+    scene.post(with_used_buttons(question))
+    await scene.settle()
+    scene.channel.is_down = False
+    await scene.restart()
+    await scene.settle()
+    assert [each.outgoing for each in scene.channel.bot.values()] == outgoing_messages(
+        with_used_buttons(question)
+    )
+    edits = len(scene.requests("edit"))
+    await scene.settle()
+    assert len(scene.requests("edit")) == edits
+
+
+async def test_the_newest_change_wins(scene: DraftScene) -> None:
+    message = scene.answer(None, "one")
+    await scene.deliver(message)
+    scene.channel.fail("edit", Unreachable("no"), DeliveryUncertain("lost"), Unreachable("no"))
+    for text in ("two", "three", "four"):
+        scene.post(replace(message, text=text))
+        await scene.clock.advance(0.5)
+    await scene.settle()
+    assert scene.channel.texts == ["four"]
+    scene.channel.may_answer.clear()
+    scene.post(replace(message, text="five"))
+    await scene.clock.advance(1)
+    scene.post(message)
+    scene.post(replace(message, text="four"))
+    scene.channel.may_answer.set()
+    await scene.settle()
+    assert scene.channel.texts == ["four"]
+
+
+async def test_a_change_of_a_message_that_is_gone_is_dropped(scene: DraftScene) -> None:
+    message = scene.answer(None, "one")
+    refs = await scene.deliver(message)
+    del scene.channel.bot[refs[0]]
+    scene.post(replace(message, text="two"))
+    await scene.settle()
+    assert scene.requests() == ["send", "edit"]
+
+
+async def test_what_changes_on_its_way_is_changed_when_it_has_arrived(scene: DraftScene) -> None:
+    question = replace(scene.answer(None, ""), card=CARD)
+    scene.channel.may_answer.clear()
+    scene.post(question)
+    scene.start()
+    await scene.clock.advance(1)
+    assert scene.requests() == ["send"]
+    scene.post(with_used_buttons(question))
+    await scene.clock.advance(10)
+    scene.channel.may_answer.set()
+    await scene.settle()
+    [posted] = scene.channel.bot.values()
+    assert posted.outgoing == outgoing_messages(with_used_buttons(question))[0]
+
+
+@pytest.mark.parametrize("text", [LONG + LONG, "short"])
+async def test_a_change_with_another_number_of_parts_shows_what_it_can(
+    scene: DraftScene, text: str
+) -> None:
+    message = scene.answer(None, LONG)
+    refs = await scene.deliver(message)
+    before = scene.channel.texts
+    changed = replace(message, text=text)
+    scene.post(changed)
+    await scene.settle()
+    now = texts_of(changed)[: len(refs)]
+    assert scene.channel.texts == [*now, *before[len(now) :]]

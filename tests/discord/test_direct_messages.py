@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
+from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, ErrorResponse, Fault
 from devtools.localdiscord.server import LocalDiscord
+from discord.http import Route
 from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.domain.cards import Button, Card, CardField, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.errors import DeliveryFailed
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WriteFailed
+from ollim_bot.surfaces.discord.client import ELSEWHERE, NOT_AUTHORIZED
+from ollim_bot.surfaces.discord.errors import reading, writing
 from ollim_bot.surfaces.discord.rendering import (
     GOES_ON_IN_FILE,
+    HistoryHidden,
     OutgoingMessage,
+    ReceivedMessage,
+    RemoteFile,
     outgoing_of,
     parts_of,
     without_previews,
 )
 
 NONCE = "a" * 24
+
 CARD = Card(
     "Tea",
     "is ready",
@@ -216,3 +228,467 @@ async def test_no_address_is_fetched_for_a_preview_until_it_may_be(scene: Connec
         is_hidden = bool(scene.local.message(refs[1]).flags & SUPPRESS_EMBEDS)
         assert is_hidden is not change.has_previews
     assert without_previews("no address") == OutgoingMessage("no address")
+
+
+SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /channels/*/messages"
+
+REFUSALS = [
+    (400, DeliveryFailed),
+    (401, Unreachable),
+    (403, DeliveryFailed),
+    (404, DeliveryFailed),
+    (413, DeliveryFailed),
+    (503, DeliveryUncertain),
+    (ErrorResponse(429, after=100.0), Unreachable),
+    (Dropped(), DeliveryUncertain),
+    (AnswerLost(), DeliveryUncertain),
+]
+
+
+@pytest.mark.parametrize(("fault", "error"), REFUSALS)
+async def test_a_failure_to_send_or_edit_says_what_is_certain(
+    scene: ConnectionScene, fault: Fault | int, error: type[OllimError]
+) -> None:
+    ref = await scene.dm.send(OutgoingMessage("Before."), "b" * 24)
+    scene.local.next_fail(SEND, fault)
+    scene.local.next_fail(EDIT, fault)
+    with pytest.raises(error):
+        await scene.dm.send(OutgoingMessage("Hello."), NONCE)
+    with pytest.raises(error):
+        await scene.dm.edit(ref, OutgoingMessage("After."))
+
+
+@pytest.mark.parametrize("fault", [400, 401, 403, 404, 503, ErrorResponse(429, after=100.0)])
+async def test_what_cannot_be_read_is_out_of_reach(
+    scene: ConnectionScene, fault: Fault | int
+) -> None:
+    ref = scene.local.say("hello")
+    scene.local.next_fail(READ, fault, times=None)
+    with pytest.raises(Unreachable) as silent:
+        await scene.dm.newest(5)
+    assert isinstance(silent.value, HistoryHidden) == (fault in (400, 403, 404))
+    with pytest.raises(Unreachable):
+        await scene.dm.after(ref)
+
+
+async def test_a_read_that_breaks_off_is_out_of_reach(scene: ConnectionScene) -> None:
+    scene.local.next_fail(READ, Dropped(), times=None)
+    with pytest.raises(Unreachable):
+        await scene.dm.newest(5)
+
+
+async def test_what_never_got_through_was_not_sent_for_certain(scene: ConnectionScene) -> None:
+    ref = await scene.dm.send(OutgoingMessage("Before."), "b" * 24)
+    with socket.socket() as closed_port:
+        closed_port.bind(("127.0.0.1", 0))
+        Route.BASE = f"http://127.0.0.1:{closed_port.getsockname()[1]}/api/v10"
+        with pytest.raises(Unreachable):
+            await scene.dm.send(OutgoingMessage("Hello."), NONCE)
+        with pytest.raises(Unreachable):
+            await scene.dm.edit(ref, OutgoingMessage("After."))
+
+
+async def test_what_failed_in_an_unknown_way_before_it_was_refused_may_have_arrived(
+    scene: ConnectionScene,
+) -> None:
+    scene.local.next_fail(SEND, 502)
+    scene.local.next_fail(SEND, 403)
+    with pytest.raises(DeliveryUncertain):
+        await scene.dm.send(OutgoingMessage("Hello."), NONCE)
+
+
+async def test_a_refusal_says_why(scene: ConnectionScene) -> None:
+    with pytest.raises(DeliveryFailed, match=r"^Discord refused it: In content: .*2000"):
+        await scene.dm.send(OutgoingMessage("x" * 2001), NONCE)
+
+
+async def test_before_the_login_and_after_the_end_nothing_can_be_reached() -> None:
+    async with connection_scene(LocalDiscord()) as scene:
+        with pytest.raises(Unreachable):
+            await scene.dm.send(OutgoingMessage("Hello."), NONCE)
+        async with scene.served():
+            await scene.dm.send(OutgoingMessage("Hello."), NONCE)
+        with pytest.raises(Unreachable):
+            await scene.dm.newest(5)
+
+
+async def test_a_client_that_was_closed_can_send_nothing() -> None:
+    async with connection_scene(LocalDiscord()) as scene:
+        async with scene.served():
+            session = scene.connection.session
+        late = scene.channel(lambda: session)
+        with pytest.raises(Unreachable):
+            await late.send(OutgoingMessage("Hello."), NONCE)
+        with pytest.raises(Unreachable):
+            await late.newest(5)
+
+
+async def test_a_call_under_way_when_the_connection_ends_does_not_hang() -> None:
+    async with connection_scene(LocalDiscord()) as scene:
+        async with scene.served():
+            scene.local.next_fail(SEND, AnswerHanging())
+            sending = asyncio.create_task(scene.dm.send(OutgoingMessage("Hello."), NONCE))
+            await scene.local.until(lambda: scene.local.texts)
+        with pytest.raises((DeliveryUncertain, Unreachable)):
+            await asyncio.wait_for(sending, 30)
+
+
+async def test_an_edit_can_be_cancelled_without_harm(scene: ConnectionScene) -> None:
+    ref = await scene.dm.send(OutgoingMessage("Before."), NONCE)
+    scene.local.next_fail(EDIT, AnswerHanging())
+    editing = asyncio.create_task(scene.dm.edit(ref, OutgoingMessage("Between.")))
+    await scene.local.until(lambda: scene.local.texts == ["Between."])
+    editing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(editing, 30)
+
+    await asyncio.wait_for(scene.dm.edit(ref, OutgoingMessage("After.")), 5)
+    assert scene.local.texts == ["After."]
+
+
+async def test_what_takes_too_long_ends() -> None:
+    with pytest.raises(DeliveryUncertain):
+        async with writing(0.01):
+            await asyncio.Event().wait()
+    with pytest.raises(Unreachable):
+        async with reading(0.01):
+            await asyncio.Event().wait()
+
+
+async def test_a_mistake_of_our_own_is_not_taken_for_an_outage() -> None:
+    with pytest.raises(RuntimeError, match="dictionary"):
+        async with writing():
+            raise RuntimeError("dictionary changed size during iteration")
+
+
+async def test_a_file_that_is_gone_is_said_and_nothing_sent(scene: ConnectionScene) -> None:
+    gone = Attachment("a.txt", "state/attachments/a.txt", "text/plain", 3)
+    with pytest.raises(DeliveryFailed, match=r"`a\.txt`"):
+        await scene.dm.send(OutgoingMessage("Here.", files=(gone,)), NONCE)
+    assert scene.local.said == []
+
+
+async def remote(scene: ConnectionScene, content: bytes) -> RemoteFile:
+    scene.local.say(files={"a.txt": content})
+    (seen,) = await scene.dm.newest(1)
+    return seen.files[0]
+
+
+async def test_a_file_is_fetched_whole(scene: ConnectionScene, tmp_path: Path) -> None:
+    content = b"abc" * 200_000
+    await scene.dm.fetch(await remote(scene, content), tmp_path / "a", len(content))
+    assert (tmp_path / "a").read_bytes() == content
+
+
+async def test_a_file_that_is_too_large_or_gone_leaves_nothing(
+    scene: ConnectionScene, tmp_path: Path
+) -> None:
+    file = await remote(scene, b"abc")
+    with pytest.raises(DeliveryFailed, match="too large"):
+        await scene.dm.fetch(file, tmp_path / "a", 2)
+    scene.local.state.files.clear()
+    with pytest.raises(DeliveryFailed, match="not at Discord"):
+        await scene.dm.fetch(file, tmp_path / "a", 3)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("fault", [Dropped(), ErrorResponse(503)])
+async def test_a_file_that_cannot_be_had_now_leaves_nothing(
+    scene: ConnectionScene, tmp_path: Path, fault: Fault
+) -> None:
+    file = await remote(scene, b"abc")
+    scene.local.next_fail("GET /attachments/*", fault, times=None)
+    with pytest.raises(Unreachable):
+        await scene.dm.fetch(file, tmp_path / "a", 3)
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_disk_that_refuses_is_no_outage_of_discord(
+    scene: ConnectionScene, tmp_path: Path
+) -> None:
+    file = await remote(scene, b"abc")
+    with pytest.raises(WriteFailed):
+        await scene.dm.fetch(file, tmp_path / "missing" / "a", 3)
+
+
+COMMAND = "/config permission_mode bypassPermissions"
+
+SNAPSHOT = {
+    "message": {
+        "type": 0,
+        "content": COMMAND,
+        "embeds": [],
+        "attachments": [],
+        "timestamp": "2026-02-24T08:12:00+00:00",
+        "edited_timestamp": None,
+        "flags": 0,
+    }
+}
+
+
+def by_a_stranger(scene: ConnectionScene, text: str = COMMAND, **more: Any) -> str:
+    return scene.local.say(text, as_user=scene.local.stranger, in_guild=True, **more)
+
+
+async def heard(scene: ConnectionScene) -> list[ReceivedMessage]:
+    """All messages that were heard up to now."""
+    last = scene.local.say("the last")
+    await scene.local.until(lambda: last in [each.ref for each in scene.heard.messages])
+    return scene.heard.messages[:-1]
+
+
+def told_again(scene: ConnectionScene, event: str = "MESSAGE_CREATE", **changes: Any) -> None:
+    """Send the newest message of the owner again as an event, with changes."""
+    (session,) = scene.local.gateway.sessions.values()
+    frames = [each for each in session.frames if each.get("t") == "MESSAGE_CREATE"]
+    scene.local.gateway.tell(event, {**frames[-1]["d"], **changes})
+
+
+async def test_a_forward_has_the_words_and_files_of_what_was_forwarded(
+    scene: ConnectionScene,
+) -> None:
+    theirs = by_a_stranger(scene, files={"a.txt": b"abc"})
+    ref = scene.local.forward(theirs)
+    [seen] = await heard(scene)
+    assert (seen.ref, seen.is_owners, seen.text) == (ref, True, COMMAND)
+    assert [each.name for each in seen.files] == ["a.txt"]
+    assert (seen.reply_to, seen.quote) == (None, "")
+    assert seen.forwarded is not None
+    assert seen.forwarded.place == "a server"
+    assert seen.forwarded.at == scene.local.message(theirs).at
+
+
+async def test_forwards_of_the_owners_and_of_the_bots_own_are_forwards_too(
+    scene: ConnectionScene,
+) -> None:
+    own = scene.local.say(COMMAND)
+    bots = await scene.dm.send(OutgoingMessage("Shall I?"), NONCE)
+    for each in (own, bots):
+        scene.local.forward(each)
+    _, *forwards = await heard(scene)
+    assert [each.text for each in forwards] == [COMMAND, "Shall I?"]
+    places = [each.forwarded and each.forwarded.place for each in forwards]
+    assert places == ["this conversation"] * 2
+
+
+async def test_the_card_of_a_question_is_forwarded_as_words_without_buttons(
+    scene: ConnectionScene,
+) -> None:
+    button = Button("✅ Allow once", "approve", "key:once")
+    card = Card("Allow Write?", "x" * 900, Color.YELLOW, buttons=(button,))
+    scene.local.forward(await scene.dm.send(OutgoingMessage("", card), NONCE))
+    [seen] = await heard(scene)
+    assert seen.text.startswith("Allow Write?\nxxx")
+    assert len(seen.text) == 500
+    assert not seen.has_buttons
+
+
+SIGNS: list[dict[str, Any]] = [
+    {"message_snapshots": [SNAPSHOT]},
+    {"message_snapshots": [SNAPSHOT], "content": ""},
+    {"message_reference": {"type": 1, "message_id": "1", "channel_id": "2"}},
+    {"message_reference": {"type": 7, "message_id": "1", "channel_id": "2"}},
+    {"flags": 1 << 14},
+    {"flags": 1 << 1},
+    {"message_snapshots": [SNAPSHOT], "type": 19, "message_reference": {"channel_id": "2"}},
+]
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+async def test_any_sign_of_a_forward_makes_all_of_it_one(scene: ConnectionScene, sign: Any) -> None:
+    scene.local.say("/restart")
+    told_again(scene, **sign)
+    [typed, seen] = await heard(scene)
+    assert typed.forwarded is None
+    assert seen.forwarded is not None
+    words = [] if sign.get("content") == "" else ["/restart"]
+    words += [COMMAND] if "message_snapshots" in sign else []
+    assert seen.text == "\n\n".join(words)
+
+
+OF_PROGRAMS: list[dict[str, Any]] = [
+    *({"type": kind} for kind in (1, 6, 7, 12, 18, 20, 21, 23, 24, 46, 63)),
+    {"webhook_id": "7"},
+    {"application_id": "7"},
+    {
+        "interaction_metadata": {
+            "id": "7",
+            "type": 2,
+            "user": {"id": "8", "username": "x", "discriminator": "0", "avatar": None},
+            "authorizing_integration_owners": {},
+        }
+    },
+]
+
+
+@pytest.mark.parametrize("mark", OF_PROGRAMS)
+async def test_what_a_program_sends_in_the_owners_name_is_not_heard(
+    scene: ConnectionScene, mark: dict[str, Any]
+) -> None:
+    scene.local.say(COMMAND)
+    told_again(scene, **mark)
+    told_again(scene, "MESSAGE_UPDATE", edited_timestamp="2026-02-24T08:12:00+00:00", **mark)
+    assert len(await heard(scene)) == 1
+    assert scene.heard.edits == []
+
+
+async def test_what_stands_in_an_embed_was_not_typed(scene: ConnectionScene) -> None:
+    """As below the result of a poll, or an invitation to a game."""
+    scene.local.say("x")
+    told_again(scene, content="", embeds=[{"type": "rich", "title": COMMAND}])
+    [_, seen] = await heard(scene)
+    assert (seen.text, seen.forwarded) == ("", None)
+
+
+async def test_a_reply_to_a_forward_knows_that_its_quote_is_one(scene: ConnectionScene) -> None:
+    forward = scene.local.forward(by_a_stranger(scene))
+    scene.local.say("what is this?", reply_to=forward)
+    [_, reply] = await heard(scene)
+    assert (reply.text, reply.reply_to, reply.quote) == ("what is this?", forward, COMMAND)
+    assert reply.forwarded is None
+    assert reply.quote_forwarded is not None
+    assert reply.quote_forwarded.place == "a server"
+
+
+async def test_no_edit_makes_a_forward_of_a_message_or_a_message_of_a_forward(
+    scene: ConnectionScene,
+) -> None:
+    scene.local.say("hello")
+    now = "2026-02-24T08:12:00+00:00"
+    told_again(scene, "MESSAGE_UPDATE", edited_timestamp=now, message_snapshots=[SNAPSHOT])
+    scene.local.forward(by_a_stranger(scene))
+    told_again(scene, "MESSAGE_UPDATE", edited_timestamp=now)
+    assert len(await heard(scene)) == 2
+    assert scene.heard.edits == []
+
+
+async def test_the_history_tells_the_same_as_the_gateway(scene: ConnectionScene) -> None:
+    before = scene.local.say("before")
+    forward = scene.local.forward(by_a_stranger(scene))
+    scene.local.say("what is this?", reply_to=forward)
+    told = (await heard(scene))[1:]
+    assert list(await scene.dm.after(before))[:-1] == told
+    assert list(await scene.dm.newest(3))[:-1] == told
+
+
+COST_COMMAND = {
+    "name": "cost",
+    "description": "What it cost",
+    "type": 1,
+    "options": [{"name": "since", "description": "When", "type": 3, "autocomplete": True}],
+}
+
+
+async def heard_out(scene: ConnectionScene) -> None:
+    """Wait until all events up to now have been heard."""
+    last = scene.local.say("the last")
+    await scene.local.until(lambda: last in [each.ref for each in scene.heard.messages])
+    scene.heard.messages.pop()
+
+
+def heard_again(scene: ConnectionScene, event: str, **changes: Any) -> None:
+    """Send the newest message again as an event, with changes."""
+    (session,) = scene.local.gateway.sessions.values()
+    body = session.frames[-1]["d"]
+    scene.local.gateway.tell(event, {**body, **changes})
+
+
+async def test_the_owners_messages_are_heard_in_their_order(scene: ConnectionScene) -> None:
+    said = [scene.local.say(str(number)) for number in range(50)]
+    await scene.local.until(lambda: len(scene.heard.messages) == 50)
+    assert [each.ref for each in scene.heard.messages] == said
+    assert all(each.is_owners for each in scene.heard.messages)
+
+
+async def test_nobody_elses_messages_are_heard(scene: ConnectionScene) -> None:
+    scene.local.say("let me in", as_user=scene.local.stranger)
+    scene.local.say("in public", in_guild=True)
+    scene.local.say("by a stranger", as_user=scene.local.stranger, in_guild=True)
+    await scene.dm.send(OutgoingMessage("by the bot"), NONCE)
+    await heard_out(scene)
+    heard_again(scene, "MESSAGE_CREATE", channel_id="7")
+    heard_again(scene, "MESSAGE_CREATE", channel_id="7", guild_id="8")
+    await heard_out(scene)
+    assert scene.heard.messages == []
+
+
+async def test_what_the_owner_changes_is_heard(scene: ConnectionScene) -> None:
+    ref = scene.local.say("helo")
+    scene.local.edit(ref, "hello")
+    scene.local.react(ref, "👍")
+    scene.local.delete(ref)
+    await heard_out(scene)
+    assert scene.heard.edits == [(ref, "hello")]
+    assert scene.heard.reactions == [(ref, "👍")]
+    assert scene.heard.deletions == [ref]
+
+
+async def test_what_others_change_is_not_heard(scene: ConnectionScene) -> None:
+    stranger = scene.local.stranger
+    ours = await scene.dm.send(OutgoingMessage("Before."), NONCE)
+    await scene.dm.edit(ours, OutgoingMessage("After."))
+    await scene.dm.mark(ours, "👀")
+    theirs = scene.local.say("helo", as_user=stranger)
+    scene.local.edit(theirs, "hello")
+    scene.local.react(theirs, "👍", as_user=stranger)
+    scene.local.react(ours, "👍", as_user=stranger)
+    scene.local.delete(theirs)
+    await heard_out(scene)
+    assert (scene.heard.edits, scene.heard.reactions, scene.heard.deletions) == ([], [], [])
+
+
+async def test_a_preview_of_a_link_is_neither_an_edit_nor_a_card(scene: ConnectionScene) -> None:
+    scene.local.say("https://example.org")
+    preview = {"title": "Example", "type": "article"}
+    heard_again(scene, "MESSAGE_UPDATE", embeds=[preview])
+    heard_again(scene, "MESSAGE_CREATE", embeds=[preview])
+    await heard_out(scene)
+    assert scene.heard.edits == []
+    assert [each.has_card for each in scene.heard.messages] == [False, False]
+
+
+async def test_what_nobody_wrote_is_not_heard(scene: ConnectionScene) -> None:
+    """For example the notice that a message was pinned."""
+    scene.local.say("hello")
+    heard_again(scene, "MESSAGE_CREATE", type=6, content="")
+    await heard_out(scene)
+    assert scene.heard.words == ["hello"]
+
+
+async def put_command(scene: ConnectionScene) -> None:
+    session = scene.connection.session
+    assert session is not None
+    await session.client.http.bulk_upsert_global_commands(session.us, [COST_COMMAND])
+
+
+async def test_the_owners_commands_and_clicks_are_handed_on(scene: ConnectionScene) -> None:
+    await put_command(scene)
+    scene.local.slash("cost")
+    scene.local.press(scene.local.message(scene.local.say("x")), "act:done:1")
+    await scene.local.until(lambda: len(scene.heard.interactions) == 2)
+
+
+async def test_a_command_of_somebody_else_is_declined(scene: ConnectionScene) -> None:
+    await put_command(scene)
+    asked = scene.local.slash("cost", as_user=scene.local.stranger)
+    elsewhere = scene.local.slash("cost", as_user=scene.local.stranger, in_guild=True)
+    owners = scene.local.slash("cost", in_guild=True)
+    await scene.local.until(lambda: asked.answer and elsewhere.answer and owners.answer)
+    answers = [asked, elsewhere, owners]
+    assert [each.text for each in answers] == [NOT_AUTHORIZED, NOT_AUTHORIZED, ELSEWHERE]
+    assert all(each.is_ephemeral for each in answers)
+    assert scene.heard.interactions == []
+
+
+async def test_a_click_of_somebody_else_does_nothing_and_nothing_is_proposed_to_them(
+    scene: ConnectionScene,
+) -> None:
+    await put_command(scene)
+    stranger = scene.local.stranger
+    ref = scene.local.say("x")
+    pressed = scene.local.press(scene.local.message(ref), "act:done:1", as_user=stranger)
+    typed = scene.local.complete("cost", "since", "", as_user=stranger)
+    later = scene.local.slash("cost", as_user=stranger)
+    await scene.local.until(lambda: later.answer)
+    assert scene.heard.interactions == []
+    assert (pressed.answer, typed.answer) == (None, None)

@@ -1,49 +1,18 @@
-"""Requests fail as a test has ordered, and as often."""
+"""Requests fail as a test has ordered, and are counted as Discord counts them."""
 
 from __future__ import annotations
 
 import asyncio
 
 import aiohttp
-import discord
 import pytest
-from devtools.localdiscord.faults import (
-    AnswerHanging,
-    AnswerLost,
-    Banned,
-    Delayed,
-    Dropped,
-    ErrorResponse,
-    Hanging,
-)
+from devtools.doubles.clock import ManualClock
+from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, Hanging
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import RecordingClient
 from tests.discord_server.rest_client import RestClient
 
 SEND = "POST /channels/*/messages"
-
-
-async def test_a_status_is_given_as_often_as_was_said(rest: RestClient) -> None:
-    rest.server.next_fail(SEND, 503, times=2)
-    rest.server.next_fail(SEND, ErrorResponse(403, 50007, "Cannot send messages to this user"))
-    replies = [await rest.send() for _ in range(4)]
-    assert [each.status for each in replies] == [503, 503, 403, 200]
-    assert replies[2].code == 50007
-    assert len(rest.server.said) == 1
-
-
-async def test_only_what_matches_fails(rest: RestClient) -> None:
-    rest.server.next_fail("PATCH *", 500)
-    sent = (await rest.send()).body["id"]
-    assert (await rest.edit(sent, content="more")).status == 500
-    assert (await rest.edit(sent, content="more")).status == 200
-
-
-async def test_a_fault_without_an_end_is_mended(rest: RestClient) -> None:
-    rest.server.next_fail("*", 502, times=None)
-    assert [(await rest.send()).status for _ in range(3)] == [502] * 3
-    rest.server.mend()
-    assert (await rest.send()).status == 200
 
 
 async def test_a_connection_that_drops_has_done_nothing(rest: RestClient) -> None:
@@ -87,33 +56,6 @@ async def test_a_request_may_hang_after_it_is_done(rest: RestClient) -> None:
     await asyncio.wait([asking])
 
 
-async def test_a_delay_changes_nothing_else(rest: RestClient) -> None:
-    rest.server.next_fail(SEND, Delayed(0.01))
-    assert (await rest.send()).status == 200
-
-
-async def test_a_refusal_may_say_when_to_come_back(rest: RestClient) -> None:
-    rest.server.next_fail(SEND, ErrorResponse(429, after=0.5, is_global=True))
-    reply = await rest.send()
-    assert (reply.body["retry_after"], reply.body["global"]) == (0.5, True)
-
-
-async def test_a_ban_is_no_answer_of_discord(server: LocalDiscord, client: RecordingClient) -> None:
-    dm = await client.dm(server)
-    server.next_fail(SEND, Banned())
-    with pytest.raises(discord.HTTPException) as raised:
-        await dm.send("words")
-    assert raised.value.status == 429
-    assert server.texts == []
-
-
-async def test_all_requests_are_noted(rest: RestClient) -> None:
-    await rest.send("words")
-    [note] = rest.server.requests
-    assert note.name == f"POST /channels/{rest.channel}/messages"
-    assert (note.status, note.body) == (200, {"content": "words"})
-
-
 async def test_an_outage_refuses_everything_until_it_ends(rest: RestClient) -> None:
     port = rest.server.url
     await rest.server.refuse_connections()
@@ -137,10 +79,52 @@ async def test_discord_py_sees_a_lost_answer_as_an_error_of_the_wire(
     assert server.texts == ["words"]
 
 
-async def test_a_file_may_be_gone(server: LocalDiscord, client: RecordingClient) -> None:
-    server.say("look", files={"a.txt": b"a"})
-    await client.until(lambda: client.heard)
-    server.next_fail("GET /attachments/*", 404)
-    with pytest.raises(discord.NotFound):
-        await client.heard[0].attachments[0].read()
-    assert await client.heard[0].attachments[0].read() == b"a"
+async def test_five_sends_in_five_seconds(clock: ManualClock, timed_rest: RestClient) -> None:
+    replies = [await timed_rest.send() for _ in range(6)]
+    assert [each.status for each in replies] == [200] * 5 + [429]
+    assert [each.headers["X-RateLimit-Remaining"] for each in replies[:5]] == list("43210")
+    assert replies[0].headers["X-RateLimit-Limit"] == "5"
+    assert replies[0].headers["X-RateLimit-Reset-After"] == "5.000"
+    assert replies[5].body["retry_after"] == 5.0
+    assert replies[5].body["global"] is False
+    assert "Via" in replies[5].headers
+    assert timed_rest.server.rate_limited == 1
+    assert len(timed_rest.server.said) == 5
+    await clock.advance(5)
+    assert (await timed_rest.send()).status == 200
+
+
+async def test_fifty_requests_in_a_second_over_all(
+    clock: ManualClock, timed_rest: RestClient
+) -> None:
+    replies = [await timed_rest.ask("GET", "/users/@me") for _ in range(51)]
+    assert [each.status for each in replies] == [200] * 50 + [429]
+    assert replies[50].body["global"] is True
+    assert replies[50].headers["X-RateLimit-Global"] == "true"
+    await clock.advance(1)
+    assert (await timed_rest.ask("GET", "/users/@me")).status == 200
+
+
+async def test_edits_of_old_messages_are_few(clock: ManualClock, timed_rest: RestClient) -> None:
+    timed_rest.server.allowance(100, 1.0)
+    sent = (await timed_rest.send()).body["id"]
+    await clock.advance(3600)
+    young = await timed_rest.edit(sent, content="an hour")
+    await clock.advance(1)
+    old = [await timed_rest.edit(sent, content=str(number)) for number in range(4)]
+    assert [each.status for each in (young, *old)] == [200] * 4 + [429]
+    assert old[3].code == 30046
+    await clock.advance(20)
+    assert (await timed_rest.edit(sent, content="later")).status == 200
+
+
+async def test_discord_py_waits_by_the_headers_and_is_never_refused(
+    server: LocalDiscord, client: RecordingClient
+) -> None:
+    server.allowance(2, 0.2)
+    dm = await client.dm(server)
+    sent = await dm.send("0")
+    for number in range(1, 6):
+        await sent.edit(content=str(number))
+    assert server.said[0].texts == ["0", "1", "2", "3", "4", "5"]
+    assert server.rate_limited == 0

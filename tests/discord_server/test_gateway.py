@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import RecordingClient, connected_client
+from tests.discord_server.client import RecordingClient
 
 DMS = 1 << 12 | 1 << 13
 
@@ -50,31 +50,6 @@ async def ready(
     await socket.identify(server.token, intents)
     assert (await socket.hear())["t"] == "READY"
     return socket
-
-
-async def test_a_heartbeat_is_acknowledged(
-    server: LocalDiscord, http: aiohttp.ClientSession
-) -> None:
-    socket = await opened(server, http)
-    await socket.say(1)
-    assert (await socket.hear())["op"] == 11
-
-
-async def test_a_wrong_token_is_closed_with_4004(
-    server: LocalDiscord, http: aiohttp.ClientSession
-) -> None:
-    socket = await opened(server, http)
-    await socket.identify("wrong")
-    assert await socket.closing() == 4004
-
-
-async def test_privileged_intents_are_closed_with_4014(
-    server: LocalDiscord, http: aiohttp.ClientSession
-) -> None:
-    for privileged in (1 << 1, 1 << 8, 1 << 15):
-        socket = await opened(server, http)
-        await socket.identify(server.token, DMS | privileged)
-        assert await socket.closing() == 4014
 
 
 async def test_what_breaks_the_protocol_is_closed_with_its_code(
@@ -153,77 +128,3 @@ async def test_a_session_that_is_gone_tells_nothing_of_before(
     assert (await again.hear())["t"] == "READY"
     server.say("heard")
     assert (await again.hear())["d"]["content"] == "heard"
-
-
-async def test_a_session_ends_with_an_ordinary_close(
-    server: LocalDiscord, http: aiohttp.ClientSession
-) -> None:
-    for code, kept in ((4000, 1), (1000, 0)):
-        server.gateway.sessions.clear()
-        socket = await ready(server, http)
-        await socket.socket.close(code=code)
-        await server.until(lambda: not server.gateway.lines)
-        assert len(server.gateway.sessions) == kept
-
-
-async def test_a_drop_may_end_the_session(
-    server: LocalDiscord, http: aiohttp.ClientSession
-) -> None:
-    socket = await ready(server, http)
-    server.drop_gateway(4009, resumable=False)
-    assert await socket.closing() == 4009
-    assert server.gateway.sessions == {}
-
-
-async def test_a_silent_socket_stays_open_and_tells_nothing(
-    server: LocalDiscord, http: aiohttp.ClientSession
-) -> None:
-    socket = await ready(server, http)
-    server.silence_gateway()
-    server.say("unheard")
-    await socket.say(1)
-    assert (await socket.hear())["op"] == 11
-    server.silence_gateway(acks=False)
-    await socket.say(1)
-    await socket.say(99)
-    assert (await socket.socket.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
-
-
-async def test_discord_py_leaves_a_silent_socket_and_hears_what_it_missed(
-    server: LocalDiscord,
-) -> None:
-    async with connected_client(server, heartbeat_timeout=0.3) as client:
-        server.silence_gateway(acks=False)
-        server.say("unheard")
-        await client.until(lambda: client.texts == ["unheard"])
-        assert server.gateway.resumed >= 1
-
-
-async def test_a_revoked_token_is_refused_everywhere(
-    server: LocalDiscord, http: aiohttp.ClientSession
-) -> None:
-    socket = await ready(server, http)
-    old = server.token
-    assert server.revoke_token() != old
-    assert await socket.closing() == 4004
-    async with http.get(f"{server.api_url}/users/@me") as response:
-        assert response.status == 401
-
-
-async def test_an_outage_breaks_the_sockets_too(
-    server: LocalDiscord, client: RecordingClient
-) -> None:
-    await server.refuse_connections()
-    await server.until(lambda: not server.gateway.lines)
-    server.say("during the outage")
-    await server.accept_again()
-    await client.until(lambda: client.texts == ["during the outage"])
-
-
-async def test_the_socket_itself_may_fail(
-    server: LocalDiscord, http: aiohttp.ClientSession
-) -> None:
-    server.next_fail("WS /gateway", 503)
-    with pytest.raises(aiohttp.WSServerHandshakeError):
-        await opened(server, http)
-    await ready(server, http)

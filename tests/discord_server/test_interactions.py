@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from devtools.doubles.clock import ManualClock
-from devtools.localdiscord.interactions import Interaction, ResponseType
+from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import RecordingClient
 from tests.discord_server.rest_client import Reply, RestClient
@@ -26,11 +26,6 @@ BUTTONS = [{"type": 1, "components": [BUTTON]}]
 async def called(rest: RestClient) -> Interaction:
     await rest.put_commands(COMMAND)
     return rest.server.slash("model", name="opus")
-
-
-async def clicked(rest: RestClient) -> Interaction:
-    sent = (await rest.send("Sure?", components=BUTTONS)).body["id"]
-    return rest.server.click(sent, "y")
 
 
 async def answer(rest: RestClient, of: Interaction, kind: int, **data: Any) -> Reply:
@@ -57,17 +52,6 @@ async def test_an_answer_after_three_seconds_is_too_late(
     assert (reply.status, reply.code) == (404, 10062)
     assert (interaction.answer, interaction.late) == (None, 1)
     assert timed_rest.server.said == []
-
-
-async def test_the_time_of_the_first_answer_is_kept(
-    clock: ManualClock, timed_rest: RestClient
-) -> None:
-    interaction = await called(timed_rest)
-    await clock.advance(2.5)
-    assert (await answer(timed_rest, interaction, 4, content="in time")).status == 200
-    assert interaction.answered_after == 2.5
-    await clock.advance(1)
-    assert not interaction.has_failed
 
 
 async def test_the_token_lasts_a_quarter_of_an_hour(
@@ -101,74 +85,6 @@ async def test_an_unknown_interaction_is_unknown(rest: RestClient) -> None:
     interaction = await called(rest)
     reply = await rest.ask("POST", f"/interactions/{interaction.id}/wrong/callback", {"type": 5})
     assert (reply.status, reply.code) == (404, 10062)
-
-
-async def test_the_first_to_follow_a_deferred_answer_takes_its_place(rest: RestClient) -> None:
-    interaction = await called(rest)
-    receipt = (await answer(rest, interaction, 5)).body
-    assert receipt["interaction"]["response_message_loading"] is True
-    assert interaction.is_deferred
-    assert [each.is_loading for each in rest.server.said] == [True]
-    await follow_up(rest, interaction, content="one")
-    await follow_up(rest, interaction, content="two")
-    assert interaction.text == "one"
-    assert [each.text for each in interaction.followups] == ["two"]
-    assert rest.server.texts == ["one", "two"]
-    assert not rest.server.said[0].is_loading
-
-
-async def test_what_is_ephemeral_is_seen_by_one_person(rest: RestClient) -> None:
-    interaction = await called(rest)
-    await answer(rest, interaction, 4, content="secret", flags=64)
-    assert interaction.is_ephemeral
-    assert interaction.text == "secret"
-    assert rest.server.messages == []
-    assert await rest.history() == []
-
-
-async def test_nobody_else_is_told_of_what_is_ephemeral(
-    client: RecordingClient, rest: RestClient
-) -> None:
-    secret, open_one = await called(rest), await called(rest)
-    await answer(rest, secret, 4, content="secret", flags=64)
-    await answer(rest, open_one, 4, content="open")
-    await client.until(lambda: client.own)
-    assert [each.content for each in client.own] == ["open"]
-
-
-async def test_the_webhook_is_that_of_the_application(rest: RestClient) -> None:
-    interaction = await called(rest)
-    await answer(rest, interaction, 4, content="one")
-    reply = await rest.ask("POST", f"/webhooks/1/{interaction.token}", {"content": "two"})
-    assert (reply.status, reply.code) == (404, 10015)
-
-
-async def test_an_answer_is_read_changed_and_deleted(rest: RestClient) -> None:
-    interaction = await called(rest)
-    await answer(rest, interaction, 4, content="one")
-    assert (await original(rest, interaction, "GET")).body["content"] == "one"
-    await original(rest, interaction, "PATCH", {"content": "two"})
-    assert interaction.texts == ["one", "two"]
-    assert (await original(rest, interaction, "DELETE")).status == 204
-    assert interaction.is_deleted
-    assert (await original(rest, interaction, "GET")).code == 10008
-
-
-async def test_a_click_changes_the_message_of_the_button(rest: RestClient) -> None:
-    interaction = await clicked(rest)
-    assert (await answer(rest, interaction, 7, content="Done.", components=[])).status == 200
-    assert rest.server.texts == ["Done."]
-    assert rest.server.said[0].buttons == []
-
-
-async def test_a_click_may_be_taken_without_a_word(rest: RestClient) -> None:
-    interaction = await clicked(rest)
-    assert (await answer(rest, interaction, 6)).status == 200
-    assert await interaction.answered() is ResponseType.DEFERRED_UPDATE
-    await original(rest, interaction, "PATCH", {"content": "Later."})
-    assert rest.server.texts == ["Later."]
-    await follow_up(rest, interaction, content="Only you.", flags=64)
-    assert interaction.texts == ["Only you."]
 
 
 @pytest.mark.parametrize("kind", [6, 7, 8, 99])
@@ -213,14 +129,6 @@ async def test_people_cannot_do_what_is_not_there(rest: RestClient) -> None:
     await rest.delete(gone)
     with pytest.raises(LookupError):
         rest.server.click(gone, "y")
-
-
-async def test_webhooks_have_an_allowance_of_their_own(timed_rest: RestClient) -> None:
-    interaction = await called(timed_rest)
-    await answer(timed_rest, interaction, 4, content="one")
-    replies = [await follow_up(timed_rest, interaction, content=str(n)) for n in range(6)]
-    assert [each.status for each in replies] == [200] * 5 + [429]
-    assert (await timed_rest.send()).status == 200
 
 
 async def test_strangers_and_guilds_are_told_apart(

@@ -1,4 +1,4 @@
-"""Messages, reactions, files and history are as Discord has them."""
+"""Messages, forwards, reactions, files and history are as Discord has them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.rest_client import RestClient, bot_session
 
@@ -25,10 +24,6 @@ async def test_an_edit_is_held_to_the_same_limits(rest: RestClient) -> None:
 async def test_an_empty_message_is_refused(rest: RestClient, fields: dict[str, Any]) -> None:
     reply = await rest.send(**fields)
     assert (reply.status, reply.code) == (400, 50006)
-
-
-async def test_words_stand_there_without_white_space_around_them(rest: RestClient) -> None:
-    assert (await rest.send("  words\n\n")).body["content"] == "words"
 
 
 async def test_what_is_gone_is_unknown(rest: RestClient) -> None:
@@ -71,25 +66,6 @@ async def test_an_emoji_is_of_unicode_or_has_a_number(rest: RestClient) -> None:
     assert list(rest.server.message(sent).reactions) == ["👍🏽", "party:123456789"]
 
 
-async def test_the_bot_takes_back_its_own_reactions_only(rest: RestClient) -> None:
-    rest.server.allowance(100, 1.0, of=["react"])
-    said = rest.server.say("words")
-    rest.server.react(said, "✅")
-    message = f"/channels/{rest.channel}/messages/{said}"
-    assert (await rest.ask("GET", message)).body["reactions"][0]["me"] is False
-    await rest.react(said, "✅")
-    assert (await rest.ask("GET", message)).body["reactions"][0]["me"] is True
-    people = (await rest.ask("GET", f"{message}/reactions/✅")).body
-    assert [each["id"] for each in people] == [rest.server.owner.id, rest.server.bot.id]
-    owner = rest.server.owner.id
-    for path in (f"{message}/reactions", f"{message}/reactions/✅/{owner}"):
-        refused = await rest.ask("DELETE", path)
-        assert (refused.status, refused.code) == (403, 50003)
-    assert (await rest.ask("DELETE", f"{message}/reactions/✅/@me")).status == 204
-    assert (await rest.ask("DELETE", f"{message}/reactions/✅/@me")).code == 10014
-    assert rest.server.message(said).reactions == {"✅": [rest.server.owner]}
-
-
 async def test_a_file_has_its_limit() -> None:
     async with LocalDiscord(largest_file=1000) as server, bot_session(server) as session:
         rest = RestClient(server, session)
@@ -104,14 +80,6 @@ async def test_a_message_has_ten_files(rest: RestClient) -> None:
     assert (await rest.upload(*[b"0"] * 11)).code == 50035
 
 
-async def test_an_edit_keeps_the_files_that_it_names(rest: RestClient) -> None:
-    sent = (await rest.upload(b"one", b"two")).body
-    assert len((await rest.edit(sent["id"], content="more")).body["attachments"]) == 2
-    kept = [{"id": sent["attachments"][1]["id"]}]
-    await rest.edit(sent["id"], attachments=kept)
-    assert [each.content for each in rest.server.said[0].files] == [b"two"]
-
-
 async def test_a_nonce_is_remembered_for_some_minutes(rest: RestClient) -> None:
     first = (await rest.send("words", nonce="7", enforce_nonce=True)).body
     again = (await rest.send("words", nonce="7", enforce_nonce=True)).body
@@ -123,42 +91,6 @@ async def test_a_nonce_is_remembered_for_some_minutes(rest: RestClient) -> None:
     later = (await rest.send("words", nonce="7", enforce_nonce=True)).body
     assert later["id"] not in (first["id"], unenforced["id"])
     assert len(rest.server.said) == 3
-
-
-async def test_a_nonce_is_shown_while_it_is_remembered(
-    clock: ManualClock, timed_rest: RestClient
-) -> None:
-    path = f"/channels/{timed_rest.channel}/messages"
-    first = (await timed_rest.send("words", nonce="7", enforce_nonce=True)).body
-    await clock.advance(180)
-    [seen] = (await timed_rest.ask("GET", path)).body
-    assert seen["nonce"] == "7"
-    timed_rest.server.history_has_nonces = False
-    assert "nonce" not in (await timed_rest.ask("GET", path)).body[0]
-    timed_rest.server.history_has_nonces = True
-    await clock.advance(1)
-    assert "nonce" not in (await timed_rest.ask("GET", path)).body[0]
-    later = (await timed_rest.send("words", nonce="7", enforce_nonce=True)).body
-    assert later["id"] != first["id"]
-
-
-async def test_history_is_newest_first_and_goes_by_ids(rest: RestClient) -> None:
-    ids = [rest.server.say(str(number)) for number in range(7)]
-    assert ids == sorted(ids, key=int)
-    assert await rest.history(limit="3") == ["6", "5", "4"]
-    assert await rest.history(limit="2", before=ids[3]) == ["2", "1"]
-    assert await rest.history(limit="2", after=ids[3]) == ["5", "4"]
-    assert await rest.history(limit="3", around=ids[3]) == ["4", "3", "2"]
-    assert await rest.history() == ["6", "5", "4", "3", "2", "1", "0"]
-    path = f"/channels/{rest.channel}/messages"
-    assert (await rest.ask("GET", path, params={"limit": "101"})).code == 50035
-
-
-async def test_json_is_told_as_discord_tells_it(rest: RestClient) -> None:
-    """discord.py checks both headers."""
-    reply = await rest.ask("GET", "/users/@me")
-    assert reply.headers["Content-Type"] == "application/json"
-    assert "Via" in reply.headers
 
 
 async def test_a_wrong_token_is_refused(server: LocalDiscord) -> None:

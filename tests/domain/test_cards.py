@@ -1,14 +1,21 @@
-"""Cards: what they say as text, and the limits that every surface keeps."""
+"""Cards, the prompts behind their buttons, and commands: limits, words, one click."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.domain.strategies import inquiries, inquiry, unix_seconds
 
+from ollim_bot.domain.button_prompts import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.cards import Button, Card, CardField
+from ollim_bot.domain.commands import Argument, CommandSpec
+from ollim_bot.errors import WrongInput
 
 CARD = Card("Mail")
+
 FIELD = CardField("From", "Ann")
 
 
@@ -102,3 +109,175 @@ def test_as_text_a_card_says_everything_but_its_buttons() -> None:
 )
 def test_a_click_carries_what_it_does(button: Button, custom_id: str) -> None:
     assert button.custom_id == custom_id
+
+
+WEEK = 7 * 86400.0
+
+ASKED = ButtonPrompt("a1b2c3d4", "Show me the three mails", ts=1_770_000_000.0)
+
+
+@given(inquiries, inquiry)
+def test_a_stored_prompt_is_given_to_one_click_only(
+    before: ButtonPrompts, asked: ButtonPrompt
+) -> None:
+    once, first = before.stored(asked).taken(asked.key, asked.ts)
+    twice, second = once.taken(asked.key, asked.ts)
+    assert (first, second) == (asked, None)
+    assert twice == once
+
+
+@given(
+    st.lists(inquiry, max_size=5, unique_by=lambda each: each.key),
+    st.lists(st.integers(0, 5), max_size=15),
+)
+def test_clicks_in_any_order_give_each_prompt_to_exactly_one(
+    asked: list[ButtonPrompt], clicks: list[int]
+) -> None:
+    now = max((each.ts for each in asked), default=0.0)
+    waiting = ButtonPrompts(tuple(asked))
+    given_out: list[str] = []
+    for key in [asked[number].key for number in clicks if number < len(asked)]:
+        waiting, found = waiting.taken(key, now)
+        given_out += [found.key] if found else []
+    clicked = {asked[number] for number in clicks if number < len(asked)}
+    assert sorted(given_out) == sorted(each.key for each in clicked if now - each.ts < WEEK)
+
+
+@given(inquiries, st.text(max_size=8))
+def test_a_click_takes_nothing_else_with_it(before: ButtonPrompts, key: str) -> None:
+    now = max((each.ts for each in before.waiting), default=0.0)
+    after, _ = before.taken(key, now)
+    assert after.waiting == tuple(each for each in before.pruned(now).waiting if each.key != key)
+
+
+@pytest.mark.parametrize(
+    ("age", "expected"),
+    [
+        pytest.param(0, ASKED, id="at-once"),
+        pytest.param(WEEK - 1, ASKED, id="a-second-before-a-week"),
+        pytest.param(WEEK, None, id="a-week"),
+        pytest.param(99 * WEEK, None, id="years"),
+        pytest.param(-WEEK, ASKED, id="clock-went-back"),
+    ],
+)
+def test_a_prompt_is_given_for_a_week(age: float, expected: ButtonPrompt | None) -> None:
+    after, found = ButtonPrompts((ASKED,)).taken(ASKED.key, ASKED.ts + age)
+    assert found == expected
+    assert after == ButtonPrompts()
+
+
+@given(inquiries, unix_seconds)
+def test_pruning_drops_what_has_expired_and_nothing_else(before: ButtonPrompts, now: float) -> None:
+    live = tuple(each for each in before.waiting if now - each.ts < WEEK)
+    assert before.pruned(now).waiting == live
+
+
+@given(inquiries, inquiry)
+def test_storing_prunes_and_keeps_the_newest_of_a_key(
+    before: ButtonPrompts, asked: ButtonPrompt
+) -> None:
+    others = tuple(each for each in before.pruned(asked.ts).waiting if each.key != asked.key)
+    assert before.stored(asked).waiting == (*others, asked)
+
+
+def test_a_key_that_stands_twice_is_still_taken_once() -> None:
+    once, found = ButtonPrompts((ASKED, replace(ASKED, prompt="Another"))).taken(
+        ASKED.key, ASKED.ts
+    )
+    assert (once, found) == (ButtonPrompts(), ASKED)
+
+
+CLEAR = CommandSpec("clear", "forget")
+
+MODEL = CommandSpec("model", "change", (Argument("name", "which", ("opus", "haiku")),))
+
+RESUME = CommandSpec("resume", "go on", (Argument("id", "which", is_required=True),))
+
+COMPACT = CommandSpec("compact", "shorten", (Argument("instructions", "what", takes_rest=True),))
+
+CONFIG = CommandSpec(
+    "config", "settings", (Argument("key", "which"), Argument("value", "what", takes_rest=True))
+)
+
+SAY = CommandSpec(
+    "say",
+    "words",
+    (
+        Argument("who", "name", is_required=True),
+        Argument("what", "words", is_required=True, takes_rest=True),
+    ),
+)
+
+argument_lists = st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()).map(
+    lambda shape: tuple(
+        Argument(
+            f"a{number}",
+            "about",
+            is_required=number < shape[1],
+            takes_rest=shape[2] and number == shape[0] - 1,
+        )
+        for number in range(shape[0])
+    )
+)
+
+specs = st.builds(CommandSpec, st.just("do"), st.just("about"), argument_lists)
+
+lines = st.lists(st.sampled_from(["one", "two", " ", "  ", "\t", "\n", "\u00a0"])).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("spec", "line", "expected"),
+    [
+        (CLEAR, "", {}),
+        (CLEAR, "  \n", {}),
+        (MODEL, "", {}),
+        (MODEL, "sonnet", {"name": "sonnet"}),
+        (MODEL, "  sonnet  ", {"name": "sonnet"}),
+        (RESUME, "5b1e0c77", {"id": "5b1e0c77"}),
+        (COMPACT, "", {}),
+        (COMPACT, "keep  the\nplans ", {"instructions": "keep  the\nplans"}),
+        (CONFIG, "bg_concurrency", {"key": "bg_concurrency"}),
+        (CONFIG, "bg_concurrency   3", {"key": "bg_concurrency", "value": "3"}),
+        (CONFIG, "key\ta  b", {"key": "key", "value": "a  b"}),
+        (CONFIG, "key\u00a0value", {"key": "key", "value": "value"}),
+        (SAY, "Ada good morning", {"who": "Ada", "what": "good morning"}),
+    ],
+)
+def test_a_right_line_is_read(spec: CommandSpec, line: str, expected: dict[str, str]) -> None:
+    assert spec.read(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "line", "sentence"),
+    [
+        (CLEAR, "all", "`/clear` takes no words after it."),
+        (MODEL, "opus now", "`/model` takes fewer words: write `/model [name]`."),
+        (RESUME, " ", "`/resume` needs more: write `/resume <id>`."),
+        (SAY, "Ada", "`/say` needs more: write `/say <who> <what>`."),
+    ],
+)
+def test_a_wrong_line_is_answered_with_what_is_right(
+    spec: CommandSpec, line: str, sentence: str
+) -> None:
+    with pytest.raises(WrongInput) as wrong:
+        spec.read(line)
+    assert str(wrong.value) == sentence
+
+
+@given(specs, lines)
+def test_every_word_goes_somewhere_in_order_or_the_line_is_refused(
+    spec: CommandSpec, line: str
+) -> None:
+    names = [argument.name for argument in spec.arguments]
+    required = {argument.name for argument in spec.arguments if argument.is_required}
+    takes_rest = any(argument.takes_rest for argument in spec.arguments)
+    count = len(line.split())
+    fits = len(required) <= count and (takes_rest or count <= len(names))
+    if not fits:
+        with pytest.raises(WrongInput):
+            spec.read(line)
+        return
+    found = spec.read(line)
+    assert list(found) == names[: len(found)]
+    assert required <= set(found)
+    assert " ".join(found.values()).split() == line.split()

@@ -58,12 +58,12 @@ def test_the_words_of_a_file_are_these() -> None:
 @pytest.mark.parametrize(
     ("must", "max_chain", "allow_ping", "expected"),
     [
-        pytest.param(None, 0, True, True, id="plain-reminder"),
-        pytest.param(None, 3, True, False, id="chain-decides"),
-        pytest.param(None, 0, False, False, id="pings-are-off"),
-        pytest.param(None, 3, False, False, id="chain-without-pings"),
-        pytest.param(False, 0, True, False, id="said-no"),
-        pytest.param(True, 3, True, True, id="said-yes-to-a-chain"),
+        (None, 0, True, True),
+        (None, 3, True, False),
+        (None, 0, False, False),
+        (None, 3, False, False),
+        (False, 0, True, False),
+        (True, 3, True, True),
     ],
 )
 def test_a_reminder_must_come_unless_a_chain_or_its_file_says_otherwise(
@@ -86,22 +86,11 @@ def test_a_routine_must_come_only_when_its_file_says_so(must: bool | None, expec
 @pytest.mark.parametrize(
     ("wall", "zone", "expected"),
     [
-        pytest.param(NINE, BERLIN, "2026-11-16T09:00:00+01:00", id="ordinary"),
-        pytest.param(
-            datetime(2026, 3, 29, 2, 30), BERLIN, "2026-03-29T03:00:00+02:00", id="gap-is-its-end"
-        ),
-        pytest.param(
-            datetime(2026, 10, 25, 2, 30), BERLIN, "2026-10-25T02:30:00+02:00", id="twice-is-first"
-        ),
-        pytest.param(
-            datetime(2026, 3, 8, 2), NEW_YORK, "2026-03-08T03:00:00-04:00", id="start-of-the-gap"
-        ),
-        pytest.param(
-            datetime(2026, 11, 16, 9, tzinfo=UTC),
-            BERLIN,
-            "2026-11-16T10:00:00+01:00",
-            id="with-an-offset",
-        ),
+        (NINE, BERLIN, "2026-11-16T09:00:00+01:00"),
+        (datetime(2026, 3, 29, 2, 30), BERLIN, "2026-03-29T03:00:00+02:00"),
+        (datetime(2026, 10, 25, 2, 30), BERLIN, "2026-10-25T02:30:00+02:00"),
+        (datetime(2026, 3, 8, 2), NEW_YORK, "2026-03-08T03:00:00-04:00"),
+        (datetime(2026, 11, 16, 9, tzinfo=UTC), BERLIN, "2026-11-16T10:00:00+01:00"),
     ],
 )
 def test_a_reminder_is_due_when_the_clocks_say_so(
@@ -158,8 +147,8 @@ def test_a_title_is_one_line(spec: JobSpec) -> None:
 @pytest.mark.parametrize(
     ("description", "message", "title"),
     [
-        pytest.param("Morning", "Plan the day.", "Morning", id="description"),
-        pytest.param("", "Plan\n  the day.\n\nThen go.", "Plan the day. Then go.", id="message"),
+        ("Morning", "Plan the day.", "Morning"),
+        ("", "Plan\n  the day.\n\nThen go.", "Plan the day. Then go."),
     ],
 )
 def test_a_job_is_called_by_its_description_else_by_its_message(

@@ -1,8 +1,8 @@
-"""From wall-clock times to instants, and from instants to words."""
+"""From wall-clock times to instants, and from instants and events to words."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from ollim_bot.domain.event_spans import moved_span, read_span
 from ollim_bot.domain.moments import (
     clock_change,
     clock_time,
@@ -21,13 +22,20 @@ from ollim_bot.domain.moments import (
     later,
     offset_at,
 )
+from ollim_bot.errors import WrongInput
 
 NEW_YORK = ZoneInfo("America/New_York")
+
 BERLIN = ZoneInfo("Europe/Berlin")
+
 LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
+
 ST_JOHNS = ZoneInfo("America/St_Johns")
+
 SECOND = timedelta(seconds=1)
+
 Change = tuple[tzinfo, datetime, datetime]
+
 GAPS: list[Change] = [
     (NEW_YORK, datetime(2025, 3, 9, 2), datetime(2025, 3, 9, 3)),
     (BERLIN, datetime(2025, 3, 30, 2), datetime(2025, 3, 30, 3)),
@@ -40,6 +48,7 @@ GAPS: list[Change] = [
     (ZoneInfo("Asia/Pyongyang"), datetime(2018, 5, 4, 23, 30), datetime(2018, 5, 5)),
     (ZoneInfo("Pacific/Apia"), datetime(2011, 12, 30), datetime(2011, 12, 31)),
 ]
+
 FOLDS: list[Change] = [
     (NEW_YORK, datetime(2025, 11, 2, 1), datetime(2025, 11, 2, 2)),
     (BERLIN, datetime(2025, 10, 26, 2), datetime(2025, 10, 26, 3)),
@@ -57,12 +66,15 @@ zones: st.SearchStrategy[tzinfo] = st.sampled_from(
         *{zone for zone, _, _ in GAPS + FOLDS},
     ]
 )
+
 near_changes = st.builds(
     lambda change, distance: (change[0], change[1] + distance),
     st.sampled_from(GAPS + FOLDS),
     st.timedeltas(timedelta(days=-1), timedelta(days=2)),
 )
+
 places = near_changes | st.tuples(zones, st.datetimes(datetime(1970, 1, 2), datetime(2100, 12, 31)))
+
 millionths = st.integers(0, 999_999)
 
 
@@ -169,16 +181,14 @@ NOW = datetime(2026, 11, 15, 14, 30, tzinfo=BERLIN)
 @pytest.mark.parametrize(
     ("moment", "text"),
     [
-        pytest.param(datetime(2026, 11, 15, 15, tzinfo=BERLIN), "today 15:00", id="today"),
-        pytest.param(datetime(2026, 11, 15, 0, 5, tzinfo=BERLIN), "today 0:05", id="earlier"),
-        pytest.param(datetime(2026, 11, 16, 9, tzinfo=BERLIN), "tomorrow 9:00", id="tomorrow"),
-        pytest.param(datetime(2026, 11, 14, 23, 59, tzinfo=BERLIN), "yesterday 23:59", id="before"),
-        pytest.param(datetime(2026, 11, 17, 9, tzinfo=BERLIN), "Tue 17 Nov 09:00", id="this-year"),
-        pytest.param(
-            datetime(2026, 11, 17, 9, 0, 5, tzinfo=BERLIN), "Tue 17 Nov 09:00", id="no-seconds"
-        ),
-        pytest.param(datetime(2027, 1, 1, 9, tzinfo=BERLIN), "Fri 1 Jan 2027 09:00", id="next"),
-        pytest.param(datetime(2026, 11, 15, 23, 30, tzinfo=UTC), "tomorrow 0:30", id="other-zone"),
+        (datetime(2026, 11, 15, 15, tzinfo=BERLIN), "today 15:00"),
+        (datetime(2026, 11, 15, 0, 5, tzinfo=BERLIN), "today 0:05"),
+        (datetime(2026, 11, 16, 9, tzinfo=BERLIN), "tomorrow 9:00"),
+        (datetime(2026, 11, 14, 23, 59, tzinfo=BERLIN), "yesterday 23:59"),
+        (datetime(2026, 11, 17, 9, tzinfo=BERLIN), "Tue 17 Nov 09:00"),
+        (datetime(2026, 11, 17, 9, 0, 5, tzinfo=BERLIN), "Tue 17 Nov 09:00"),
+        (datetime(2027, 1, 1, 9, tzinfo=BERLIN), "Fri 1 Jan 2027 09:00"),
+        (datetime(2026, 11, 15, 23, 30, tzinfo=UTC), "tomorrow 0:30"),
     ],
 )
 def test_a_moment_in_words(moment: datetime, text: str) -> None:
@@ -193,31 +203,24 @@ def test_the_last_day_of_the_year_is_yesterday_on_the_first() -> None:
 @pytest.mark.parametrize(
     ("moment", "now", "text"),
     [
-        pytest.param(
-            datetime(2026, 11, 16, 9, tzinfo=BERLIN), NOW, "tomorrow 9:00 (in 18 h 30 min)", id="in"
-        ),
-        pytest.param(
-            datetime(2026, 11, 15, 14, 10, tzinfo=BERLIN), NOW, "today 14:10 (20 min ago)", id="ago"
-        ),
-        pytest.param(NOW, NOW, "today 14:30 (now)", id="now"),
-        pytest.param(NOW, passed(NOW, 0.4 * SECOND), "today 14:30 (now)", id="hardly-past"),
-        pytest.param(
+        (datetime(2026, 11, 16, 9, tzinfo=BERLIN), NOW, "tomorrow 9:00 (in 18 h 30 min)"),
+        (datetime(2026, 11, 15, 14, 10, tzinfo=BERLIN), NOW, "today 14:10 (20 min ago)"),
+        (NOW, NOW, "today 14:30 (now)"),
+        (NOW, passed(NOW, 0.4 * SECOND), "today 14:30 (now)"),
+        (
             datetime(2026, 3, 8, 9, tzinfo=NEW_YORK),
             datetime(2026, 3, 7, 9, tzinfo=NEW_YORK),
             "tomorrow 9:00 (in 23 h)",
-            id="over-the-spring-night",
         ),
-        pytest.param(
+        (
             datetime(2026, 11, 1, 9, tzinfo=NEW_YORK),
             datetime(2026, 10, 31, 9, tzinfo=NEW_YORK),
             "tomorrow 9:00 (in 1 d 1 h)",
-            id="over-the-autumn-night",
         ),
-        pytest.param(
+        (
             datetime(2026, 11, 1, 1, 30, tzinfo=NEW_YORK),
             datetime(2026, 11, 1, 1, 40, fold=1, tzinfo=NEW_YORK),
             "today 1:30 (1 h 10 min ago)",
-            id="in-the-hour-that-comes-twice",
         ),
     ],
 )
@@ -297,3 +300,73 @@ def test_seconds_are_left_below_two_minutes_and_are_in_no_time_of_day(
     moment = now + timedelta(seconds=ahead)
     assert describe_with_distance(moment, now) == shown
     assert describe(now, now, is_exact=True) == "today 1:05:23"
+
+
+MONDAY = datetime(2026, 11, 16, 10, 0, tzinfo=BERLIN)
+
+
+def clock(day: int, hour: int, minute: int = 0) -> datetime:
+    return datetime(2026, 11, day, hour, minute, tzinfo=BERLIN)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "begins", "ends"),
+    [
+        ("tomorrow 14:00", "15:30", clock(17, 14), clock(17, 15, 30)),
+        ("tomorrow 14:00", "1h", clock(17, 14), clock(17, 15)),
+        ("tomorrow 14:00", "90 minutes", clock(17, 14), clock(17, 15, 30)),
+        ("tomorrow 23:00", "01:00", clock(17, 23), clock(18, 1)),
+        ("tomorrow 2pm", "3pm", clock(17, 14), clock(17, 15)),
+        ("2026-11-20T09:00", "2026-11-20T10:00", clock(20, 9), clock(20, 10)),
+        ("2026-11-20 09:00", "2026-11-21 10:00", clock(20, 9), clock(21, 10)),
+        ("2026-11-10T09:00", "1h", clock(10, 9), clock(10, 10)),
+        ("friday 10:00", "friday 11:00", clock(20, 10), clock(20, 11)),
+    ],
+)
+def test_a_time_ends_at_a_time_or_after_a_length(
+    start: str, end: str, begins: datetime, ends: datetime
+) -> None:
+    assert read_span(start, end, MONDAY) == (begins, ends, False)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "first", "after"),
+    [
+        ("2026-11-20", "2026-11-20", date(2026, 11, 20), date(2026, 11, 21)),
+        ("2026-11-20", "2026-11-22", date(2026, 11, 20), date(2026, 11, 23)),
+        ("tomorrow", "tomorrow", date(2026, 11, 17), date(2026, 11, 18)),
+        ("2026-12-31", "2027-01-01", date(2026, 12, 31), date(2027, 1, 2)),
+    ],
+)
+def test_whole_days_last_through_the_last(start: str, end: str, first: date, after: date) -> None:
+    assert read_span(start, end, MONDAY) == (first, after, True)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("tomorrow 14:00", "tomorrow 13:00"),
+        ("tomorrow 14:00", "tomorrow 14:00"),
+        ("tomorrow 14:00", "friday"),
+        ("2026-11-20", "15:00"),
+        ("2026-11-20", "2026-11-19"),
+        ("someday", "1h"),
+        ("2026-13-40", "1h"),
+        ("tomorrow 14:00", "soon"),
+    ],
+)
+def test_what_is_no_span_is_refused(start: str, end: str) -> None:
+    with pytest.raises(WrongInput):
+        read_span(start, end, MONDAY)
+
+
+def test_a_moved_event_keeps_its_length_also_over_a_clock_change() -> None:
+    start = datetime(2026, 10, 24, 23, 0, tzinfo=BERLIN)
+    end = datetime(2026, 10, 25, 4, 0, tzinfo=BERLIN)
+    moved = moved_span(start, end, clock(20, 9))
+    assert moved == (clock(20, 9), clock(20, 15), False)
+    days = moved_span(date(2026, 11, 1), date(2026, 11, 3), date(2026, 11, 30))
+    assert days == (date(2026, 11, 30), date(2026, 12, 2), True)
+    with pytest.raises(WrongInput, match="give --start and --end"):
+        moved_span(date(2026, 11, 1), date(2026, 11, 3), clock(20, 9))
+    assert moved_span(start, start + timedelta(hours=1), clock(2, 9)).end == clock(2, 10)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from ollim_bot.domain.agent_caller import shell_words
+from ollim_bot.domain.activity import tool_label
+from ollim_bot.domain.agent_caller import LONGEST_COMMAND, MOST_WORDS, quoted, shell_words
 from ollim_bot.domain.permissions import (
     FILE_ARGUMENTS,
     LONGEST_GRANT,
@@ -24,29 +28,41 @@ from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.tool_patterns import Problems, problems
 
 ROOT = "/home/me/.ollim-bot"
+
 REAL = "/mnt/disk/data"
+
 WRITING = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+
 OTHERS = ("Read", "Bash", "WebFetch", "mcp__mail__send", "Agent")
 
 words = st.sampled_from(
     ["git", "status", "ollim-bot", "tasks", "-la", "--x=1", "'a b'", "'*'", "rm", "notes", "*.md",
      "'a;b'", "./x", "run", "''", "'$(x)'", "a)b", '"q"', "config"]
 )  # fmt: skip
+
 commands = st.lists(words, min_size=1, max_size=4).map(" ".join) | st.text(max_size=12)
+
 parts = st.sampled_from(["notes", "a.txt", "..", ".", "st*te", "state", "deep", "x y", ".env"])
+
 paths = st.lists(parts, min_size=1, max_size=4).map("/".join) | st.text(max_size=8)
+
 places = st.builds(lambda start, path: start + path, st.sampled_from(["", "/", f"{ROOT}/"]), paths)
+
 globs = st.lists(
     st.sampled_from(["notes", "*", "**", "a?", "*.txt", "{a,b}", ".."]), max_size=3
 ).map("/".join)
+
 hosts = st.sampled_from(["example.com", "Example.com:8080", "a.b", "[2606::1]", "x@a.b", "a.b?"])
+
 ends = st.sampled_from(["", "/", "/a/b?c=d", "?q", "#x", "/../x", "\\@evil.com/"])
+
 urls = st.builds(
     lambda scheme, host, end: f"{scheme}://{host}{end}",
     st.sampled_from(["https", "http", "HTTPS", "ftp"]),
     hosts,
     ends,
 )
+
 calls: st.SearchStrategy[tuple[str, dict[str, object]]] = st.one_of(
     st.tuples(st.just("Bash"), commands.map(lambda command: {"command": command})),
     st.sampled_from(sorted(FILE_ARGUMENTS)).flatmap(
@@ -318,3 +334,166 @@ def test_what_a_grant_allows_is_said_in_words(
     grant = grant_for(tool, arguments, ROOT)
     assert grant is not None
     assert in_words(grant) == words
+
+
+WORDS = ["a", "-x", "./é", "=y", "'b c'", "'$b;'", '"d | e"', "''", '"f', "g'", "%", "a:b@c", "0,+"]
+
+LIVE = [*"$`\\;&|<>(){}[]~!#^=*?", "\n", "\r", "\0"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("ollim-bot reminder list", ["ollim-bot", "reminder", "list"]),
+        ("  a \t b ", ["a", "b"]),
+        ("add -m 'buy milk; call mum'", ["add", "-m", "buy milk; call mum"]),
+        ('add -m "it\'s late!"', ["add", "-m", "it's late!"]),
+        ("a'b'\"c\"d", ["abcd"]),
+        ("a ''", ["a", ""]),
+        ("add -m Größe --at 9:00", ["add", "-m", "Größe", "--at", "9:00"]),
+        ("a --x=y", ["a", "--x=y"]),
+        ("a '$HOME' '`x`' '\\'", ["a", "$HOME", "`x`", "\\"]),
+        ("", []),
+    ],
+)
+def test_plain_words_are_read(command: str, words: list[str]) -> None:
+    assert shell_words(command) == tuple(words)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "a; b", "a & b", "a && b", "a | b", "a || b", "a > b", "a < b", "a >> b", "a <<< b",
+        "a $(b)", "a `b`", "a $b", "a ${b}", 'a "$b"', 'a "`b`"', 'a "\\x"', "a $'b'", "a \\b",
+        "a\nb", "a 'b\nc'", "a\rb", "a\0b", "a\x1bb", "a #b", "a ~", "a ~/b", "a {b,c}", "a [bc]",
+        "(a)", "! a", "a !b", "a ^b", "X=1 a", "=a", "a =b", "a 'b", 'a "b', "a 'b'\"", "a '[b]'*",
+        "a\u00a0b", "a <(b)", "a\\\nb", "a *", "a *.md",
+        "a **/b", "a ?b", "a --*", "a 'b'*", "a x\"\"?",
+    ],
+)  # fmt: skip
+def test_what_may_be_more_than_words_is_not_read(command: str) -> None:
+    assert shell_words(command) is None
+
+
+@pytest.mark.real_process
+@given(st.lists(st.sampled_from([*WORDS, " ", "\t"]), max_size=8).map("".join))
+@example("a 'b c' \"d\"e")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_shell_reads_the_same_words(tmp_path: Path, command: str) -> None:
+    words = shell_words(command)
+    if not words:
+        return
+    ran = subprocess.run(
+        ["/bin/bash", "--norc", "-c", f"printf '%s\\0' {command}"],
+        cwd=tmp_path,
+        env={"PATH": "", "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert tuple(ran.stdout.split("\0")[:-1]) == words
+
+
+def test_what_is_too_long_is_not_read() -> None:
+    assert shell_words(f"a {'b' * (LONGEST_COMMAND - 2)}") is not None
+    assert shell_words(f"a {'b' * (LONGEST_COMMAND - 1)}") is None
+    assert shell_words("a " * MOST_WORDS) is not None
+    assert shell_words("a " * (MOST_WORDS + 1)) is None
+
+
+PROFILE = """
+shopt -s globstar dotglob extglob nullglob expand_aliases autocd cdspell
+set -o history -o histexpand
+alias a='echo aliased' x='echo' ollim-bot='echo aliased'
+function b { echo function; }
+"""
+
+TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12)
+
+TRAPS = st.sampled_from(
+    ["a", "b", "*", "**", "?", "--*", "~", "~root", "{a,b}", "$HOME", "`id`", "!!", "'", "''", "\\",
+     "a'b", '"', "[a-z]", "@(a|b)", "=ls", "#", "x=1", "-", "", ";", "%1"]
+)  # fmt: skip
+
+
+@pytest.mark.real_process
+@given(st.lists(TEXTS | TRAPS, min_size=1, max_size=6))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_profile_changes_a_word_in_quotes(tmp_path: Path, words: list[str]) -> None:
+    for name in ("--allowed-tool=Bash(python3 *)", ".hidden", "a", "b"):
+        (tmp_path / name).mkdir(exist_ok=True)
+    line = quoted(["/usr/bin/printf", "%s\\0", *words])
+    ran = subprocess.run(
+        ["/bin/bash", "--norc", "-c", f"{PROFILE}\neval {shlex.quote(line)}"],
+        cwd=tmp_path,
+        env={"PATH": "", "LC_ALL": "C.UTF-8", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.split("\0")[:-1] == words
+
+
+AROUND = st.lists(st.sampled_from(["a", " ", "'b c'", '"d"', "-x"]), max_size=6).map("".join)
+
+
+@given(AROUND, st.sampled_from(LIVE), AROUND)
+def test_a_live_character_outside_quotes_is_never_read(before: str, live: str, after: str) -> None:
+    if live != "=" or not before.strip():
+        assert shell_words(before + live + after) is None
+
+
+LONG = "x" * 200
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "label"),
+    [
+        ("Read", {"file_path": "/home/ada/notes/today.md"}, "Read(notes/today.md)"),
+        ("Read", {"file_path": "today.md"}, "Read(today.md)"),
+        ("Read", {"file_path": "/"}, "Read(/)"),
+        ("Edit", {"file_path": "a/b.md", "old_string": "x", "new_string": "y"}, "Edit(a/b.md)"),
+        ("NotebookEdit", {"notebook_path": "/a/b/c.ipynb"}, "NotebookEdit(b/c.ipynb)"),
+        ("Bash", {"command": "ls -la"}, "Bash(ls -la)"),
+        ("Bash", {"command": "ls\nrm -r x", "description": "looks"}, "Bash(ls)"),
+        ("Bash", {"command": "\n\n  echo hi  "}, "Bash(echo hi)"),
+        ("Bash", {"command": LONG}, f"Bash({'x' * 49}…)"),
+        ("Bash", {"command": "x" * 50}, f"Bash({'x' * 50})"),
+        ("Grep", {"pattern": "TODO", "path": "/home/ada"}, "Grep(TODO)"),
+        ("Glob", {"pattern": "**/*.md"}, "Glob(**/*.md)"),
+        ("LS", {"path": "/home/ada/notes"}, "LS(ada/notes)"),
+        ("WebFetch", {"url": "https://e.org/x", "prompt": "p"}, "WebFetch(https://e.org/x)"),
+        ("WebSearch", {"query": "weather"}, "WebSearch(weather)"),
+        ("Agent", {"description": "look about", "prompt": LONG}, "Agent(look about)"),
+        ("Skill", {"skill": "cooking"}, "Skill(cooking)"),
+        ("mcp__discord__ping_user", {"message": "hello"}, "ping_user"),
+        ("mcp__my_server__do__it", {}, "my_server: do__it"),
+        ("mcp__odd", {}, "mcp__odd"),
+        ("TodoWrite", {"todos": []}, "TodoWrite"),
+        ("Read", {}, "Read"),
+        ("Read", {"file_path": ""}, "Read"),
+        ("Read", {"file_path": None, "path": "a/b"}, "Read(a/b)"),
+        ("Read", {"file_path": ["a"]}, "Read"),
+        ("Bash", {"command": "a\x1b[31m\u202eb"}, "Bash(a [31m b)"),
+        (LONG, {"command": LONG}, f"{'x' * 59}…({'x' * 49}…)"),
+    ],
+)
+def test_the_argument_that_says_most_is_shown_shortly(
+    tool: str, arguments: dict[str, object], label: str
+) -> None:
+    assert tool_label(tool, arguments) == label
+
+
+NAMES = st.sampled_from(["file_path", "command", "pattern", "url", "path", "query", "description"])
+
+VALUES = st.text() | st.integers() | st.none() | st.lists(st.text()) | st.binary()
+
+
+@given(st.text(), st.dictionaries(NAMES | st.text(), VALUES))
+def test_whatever_the_model_sends_the_label_is_one_short_printable_line(
+    tool: str, arguments: dict[str, object]
+) -> None:
+    label = tool_label(tool, arguments)
+    assert len(label) <= 112
+    assert label.isprintable()
+    assert len(label.splitlines()) <= 1

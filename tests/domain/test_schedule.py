@@ -1,25 +1,32 @@
-"""When a job is due: to the second, never early, also on the nights when the clocks change."""
+"""When jobs are due: to the second, never early, also on the nights when the clocks change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import tracemalloc
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.domain import cron_oracle
 from tests.domain.cron_lines import NIGHTS, Line, lines
 from tests.domain.strategies import instants, reminders, zones
 
+from ollim_bot.domain import next_moments
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
+from ollim_bot.domain.moments import midnight_after
+from ollim_bot.domain.next_moments import NextMoments
+from ollim_bot.domain.presence import DailyRecord, is_due
 from ollim_bot.domain.schedule import (
     Agenda,
+    ScheduledJob,
     count_between,
     key_of,
     last_due,
@@ -28,10 +35,15 @@ from ollim_bot.domain.schedule import (
 )
 
 NEW_YORK = ZoneInfo("America/New_York")
+
 BERLIN = ZoneInfo("Europe/Berlin")
+
 LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
+
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
 HAIR, MINUTE = datetime.resolution, timedelta(minutes=1)
+
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
@@ -225,3 +237,183 @@ def test_a_job_is_named_by_its_kind_and_its_id() -> None:
     routine = Routine(spec, Cron.parse("@daily"))
     jobs: list[Job] = [routine, Reminder(spec, NOON), WebhookSpec(spec, {})]
     assert [key_of(job) for job in jobs] == [JobKey(kind, "a") for kind in JobKind]
+
+
+MORNING = datetime(2026, 10, 24, 9, 30, tzinfo=BERLIN)
+
+HOURLY = Routine(JobSpec(id="h", message="x"), Cron.parse("0 * * * *"))
+
+DAILY = Routine(JobSpec(id="d", message="x"), Cron.parse("30 2,14 * * *"))
+
+JOBS: list[ScheduledJob] = [
+    HOURLY,
+    DAILY,
+    Routine(JobSpec(id="w", message="x"), Cron.parse("0 8 * * 1")),
+    Routine(JobSpec(id="z", message="x", timezone=ZoneInfo("Asia/Tokyo")), Cron.parse("0 1 * * *")),
+    Routine(JobSpec(id="off", message="x", enabled=False), Cron.parse("* * * * *")),
+    Reminder(JobSpec(id="r", message="x"), datetime(2026, 10, 24, 14)),
+    Reminder(JobSpec(id="past", message="x"), datetime(2026, 10, 1, 9)),
+]
+
+
+def test_kept_moments_are_those_of_a_fresh_look() -> None:
+    kept, wrong = NextMoments(), []
+    other = replace(HOURLY, rhythm=Cron.parse("15 * * * *"))
+    changed: list[ScheduledJob] = [other, *JOBS[1:5]]
+    night = datetime(2026, 10, 24, 23, 30, tzinfo=UTC)
+    looks = [(MORNING + timedelta(minutes=7 * n), JOBS) for n in range(500)]
+    looks += [(MORNING, JOBS), (MORNING, changed), (MORNING, []), (MORNING, JOBS)]
+    # Here the day ends in both zones at once, and half past two is not at the same moment.
+    looks += [(night.astimezone(zone), JOBS) for zone in (BERLIN, ZoneInfo("Africa/Lagos"))]
+    for now, jobs in looks:
+        end = midnight_after(now)
+        found = kept.before(end, jobs, now)
+        if found != NextMoments().before(end, jobs, now):
+            wrong.append((now, found))
+    assert not wrong
+
+
+def test_a_second_look_computes_only_what_is_over_or_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept, end, asked = NextMoments(), midnight_after(MORNING), []
+
+    def noting(job: ScheduledJob, after: datetime, zone: tzinfo) -> datetime | None:
+        asked.append(job.spec.id)
+        return next_due(job, after, zone)
+
+    def computed(jobs: list[ScheduledJob], now: datetime) -> list[str]:
+        asked.clear()
+        kept.before(end, jobs, now)
+        return [*asked]
+
+    monkeypatch.setattr(next_moments, "next_due", noting)
+    assert len(computed(JOBS, MORNING)) == len(JOBS)
+    assert computed(JOBS, MORNING + timedelta(minutes=29)) == []
+    assert computed(JOBS, MORNING + timedelta(minutes=30)) == ["h"]
+    other = replace(DAILY, rhythm=Cron.parse("0 20 * * *"))
+    assert computed([other, *JOBS[2:]], MORNING + timedelta(minutes=31)) == ["d"]
+
+
+class AgendaAgainstAList(RuleBasedStateMachine):
+    """Compares the agenda with a plain dictionary that is sorted for each question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agenda: Agenda[int] = Agenda()
+        self.model: dict[int, datetime] = {}
+
+    keys, minutes = st.integers(0, 6), st.integers(0, 20)
+
+    @rule(key=keys, minute=minutes, zone=st.sampled_from([UTC, BERLIN]))
+    def put(self, key: int, minute: int, zone: ZoneInfo) -> None:
+        self.model[key] = NOON + minute * MINUTE
+        self.agenda.put(key, self.model[key].astimezone(zone))
+
+    @rule(key=keys)
+    def remove(self, key: int) -> None:
+        self.model.pop(key, None)
+        self.agenda.remove(key)
+
+    @rule(key=keys, minute=minutes)
+    def put_to_and_fro(self, key: int, minute: int) -> None:
+        for turn in range(40):
+            self.put(key, minute + turn % 2, UTC)
+
+    @rule(minute=minutes)
+    def take(self, minute: int) -> None:
+        now = NOON + minute * MINUTE
+        due = sorted((at, key) for key, at in self.model.items() if at <= now)
+        assert self.agenda.due(now) == [(key, at) for at, key in due]
+        for _, key in due:
+            del self.model[key]
+
+    @invariant()
+    def agrees(self) -> None:
+        assert self.agenda.next_at == min(self.model.values(), default=None)
+        assert len(self.agenda) == len(self.model)
+        assert [key for key in range(7) if key in self.agenda] == sorted(self.model)
+
+
+TestAgendaAgainstAList = AgendaAgainstAList.TestCase
+
+TestAgendaAgainstAList.settings = settings(deadline=None, max_examples=60)
+
+
+def put_again_and_again(agenda: Agenda[int]) -> None:
+    for number in range(20_000):
+        agenda.put(0, NOON + number * MINUTE)
+
+
+def put_and_remove(agenda: Agenda[int]) -> None:
+    for number in range(20_000):
+        agenda.put(number, NOON + number * MINUTE)
+    for number in range(20_000):
+        agenda.remove(number)
+
+
+@pytest.mark.parametrize("changes", [put_again_and_again, put_and_remove])
+def test_what_does_not_hold_any_more_takes_no_room(changes: Callable[[Agenda[int]], None]) -> None:
+    agenda: Agenda[int] = Agenda()
+    tracemalloc.start()
+    try:
+        changes(agenda)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 200_000
+
+
+def test_ten_thousand_jobs_come_out_in_order_of_time_then_key() -> None:
+    agenda: Agenda[JobKey] = Agenda()
+    keys = [JobKey(JobKind.ROUTINE, f"{number:05}") for number in range(10_000)]
+    for number, key in enumerate(keys):
+        agenda.put(key, NOON + (number * 7919 % 100) * MINUTE)
+    due = agenda.due(NOON + DAY)
+    assert due == sorted(due, key=lambda each: (each[1], each[0]))
+    assert sorted(key for key, _ in due) == keys
+    assert (agenda.next_at, len(agenda)) == (None, 0)
+
+
+SPRING, AUTUMN = date(2026, 3, 29), date(2026, 10, 25)
+
+
+def begun_on(day: date, hour: int, *, only_in_hour: bool) -> list[datetime]:
+    """The moments at which a task begins when the clock is read each minute of three days."""
+    begun: date | None = None
+    found = []
+    start = datetime.combine(day - timedelta(days=1), datetime.min.time(), BERLIN).astimezone(UTC)
+    for minute in range(3 * 24 * 60):
+        now = (start + timedelta(minutes=minute)).astimezone(BERLIN)
+        if is_due(now, hour, begun, only_in_hour=only_in_hour):
+            begun = now.date()
+            found.append(now)
+    return found
+
+
+@pytest.mark.parametrize("day", [SPRING, AUTUMN, date(2026, 7, 1)])
+@pytest.mark.parametrize("hour", [0, 1, 2, 3, 6, 23])
+def test_it_begins_once_on_each_day(day: date, hour: int) -> None:
+    for only_in_hour in (True, False):
+        found = begun_on(day, hour, only_in_hour=only_in_hour)
+        days = [moment.date() for moment in found]
+        # The last of the three days may end before its hour: a day has 23 to 25 hours.
+        assert days[:2] == [day - timedelta(days=1), day]
+        assert len(days) == len(set(days))
+        expected = 3 if (day, hour) == (SPRING, 2) else hour
+        assert found[1].hour == expected
+
+
+def test_a_missed_hour_is_caught_up_on_the_same_day_if_the_task_allows_it() -> None:
+    late = datetime(2026, 11, 16, 17, 30, tzinfo=BERLIN)
+    yesterday = date(2026, 11, 15)
+    assert is_due(late, 6, yesterday, only_in_hour=False)
+    assert not is_due(late, 6, yesterday, only_in_hour=True)
+    assert not is_due(late, 18, yesterday, only_in_hour=False)
+    assert not is_due(late, 6, late.date(), only_in_hour=False)
+
+
+@given(st.datetimes(timezones=st.just(BERLIN)), st.integers(0, 23))
+def test_it_is_never_due_twice_on_one_day(now: datetime, hour: int) -> None:
+    record = DailyRecord().with_task("backup", now.date())
+    assert not is_due(now, hour, record.begun["backup"], only_in_hour=False)

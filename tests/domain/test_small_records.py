@@ -1,29 +1,46 @@
-"""The small records: presence, notices, providers, choices of the owner, surfaces."""
+"""The small records: presence, notices, providers, choices of the owner, releases, ids."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import instants
 
+from ollim_bot.domain.chat import numbered_id
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.notices import MOST_TOLD, Notice, NoticeRecord
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.outgoing import as_number
 from ollim_bot.domain.permissions import Grants, Pattern
-from ollim_bot.domain.presence import Presence
-from ollim_bot.domain.provider import ProviderMemory
+from ollim_bot.domain.presence import Presence, Version, changes_between, newest_tag
+from ollim_bot.domain.provider import (
+    NO_LOGIN,
+    OFFLINE,
+    ModelAccess,
+    Provider,
+    ProviderKind,
+    ProviderMemory,
+    choose_provider,
+    names_provider,
+)
 from ollim_bot.domain.schedule import Skips
 from ollim_bot.domain.surface_state import MOST_DRAFTS, DiscordState
+from ollim_bot.domain.usage import Price
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 
 kinds = st.sampled_from(["offline", "claude", "ollama"])
+
 refs = st.integers(0, 10**20 - 1).map(str)
+
 patterns = st.sampled_from(["Bash(git status *)", "Write(./notes/**)", "Skill"]).map(Pattern.of)
+
 scheduled_occurrences = st.builds(
     Occurrence.scheduled,
     st.sampled_from([JobKind.ROUTINE, JobKind.REMINDER]),
@@ -201,3 +218,169 @@ def test_what_was_granted_is_known_once_each(granted: list[Pattern]) -> None:
 
 def test_a_wrong_grant_allows_nothing_and_hides_none_of_the_others() -> None:
     assert Grants(("Bash(*)", "Skill", "", "Write(./state/**)")).patterns == (Pattern("Skill"),)
+
+
+CHANGELOG = """# Changelog
+
+What changes.
+
+## 0.13.0 (2026-12-01)
+
+- new
+
+## 0.12.1
+
+- mended
+
+## 0.12.0
+
+- old
+"""
+
+
+@pytest.mark.parametrize(
+    "text", ["v0.13", "0.13.0rc1", "v01.2.3", "v1.2.3.4", "nightly", "", "v1.2.3\n", "v1.2.٣"]
+)
+def test_what_is_not_a_plain_version_is_none(text: str) -> None:
+    assert Version.of(text) is None
+
+
+def test_versions_are_compared_by_number_and_other_tags_do_not_count() -> None:
+    tags = ["v0.9.9", "v0.10.0", "0.99.0", "vintage", "v0.11.0-beta", "v0.10.0^{}"]
+    assert newest_tag(tags) == Version(0, 10, 0)
+    assert newest_tag(["latest"]) is None
+    assert Version(0, 10, 0).tag == "v0.10.0"
+
+
+def test_the_changelog_between_two_versions_has_the_later_ones_alone() -> None:
+    between = changes_between(CHANGELOG, Version(0, 12, 0), Version(0, 13, 0))
+    assert between == "## 0.13.0 (2026-12-01)\n\n- new\n\n## 0.12.1\n\n- mended"
+    assert changes_between(CHANGELOG, Version(0, 12, 0), Version(0, 12, 1)) == (
+        "## 0.12.1\n\n- mended"
+    )
+    assert changes_between("", Version(0, 12, 0), Version(0, 13, 0)) == ""
+
+
+BASE = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:11434/v1"}
+
+KEY = {"ANTHROPIC_API_KEY": "sk-any"}
+
+TOKEN = {"ANTHROPIC_AUTH_TOKEN": "any"}
+
+ONLY_A_MODEL = {"ANTHROPIC_MODEL": "opus"}
+
+EMPTY = {"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}
+
+AT_A_PLACE = Provider(
+    ProviderKind.CLAUDE, "The model server on this machine", access=ModelAccess.OWN_SERVER
+)
+
+BY_KEY = Provider(ProviderKind.CLAUDE, "Claude (API key)", access=ModelAccess.KEY)
+
+HAS_KEY, HAS_TOKEN = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
+
+BY_LOGIN = Provider(ProviderKind.CLAUDE, "Claude")
+
+SETTINGS = {
+    "nothing": ({}, None),
+    "empty": (EMPTY, None),
+    "a model": (ONLY_A_MODEL, None),
+    "a key": (KEY, replace(BY_KEY, key_name=HAS_KEY)),
+    "a token": (TOKEN, replace(BY_KEY, key_name=HAS_TOKEN)),
+    "a key and a token": (KEY | TOKEN, replace(BY_KEY, key_name=HAS_TOKEN)),
+    "a place": (BASE, AT_A_PLACE),
+    "a place and a key": (BASE | KEY, replace(AT_A_PLACE, key_name=HAS_KEY)),
+    "a place and a token": (BASE | TOKEN, replace(AT_A_PLACE, key_name=HAS_TOKEN)),
+    "all": (BASE | KEY | TOKEN | ONLY_A_MODEL, replace(AT_A_PLACE, key_name=HAS_TOKEN)),
+}
+
+USED = (None, ProviderKind.OFFLINE, ProviderKind.CLAUDE)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_choice_is_as_agreed(settings: str) -> None:
+    anthropic, named = SETTINGS[settings]
+    assert names_provider(anthropic) == (named is not None)
+    for wants_offline, is_logged_in, last_used in product((False, True), (False, True), USED):
+        case = f"{wants_offline=} {is_logged_in=} {last_used=}"
+        by_login = BY_LOGIN if is_logged_in else None
+        without_any = NO_LOGIN if last_used is ProviderKind.CLAUDE else OFFLINE
+        wanted = OFFLINE if wants_offline else named or by_login or without_any
+
+        chosen = choose_provider(
+            anthropic, wants_offline=wants_offline, is_logged_in=is_logged_in, last_used=last_used
+        )
+        assert chosen == wanted, case
+        assert bool(chosen.problem) == (chosen == NO_LOGIN), case
+        if last_used is ProviderKind.CLAUDE and not wants_offline:
+            assert not chosen.is_offline, case
+
+
+@pytest.mark.parametrize(
+    ("provider", "sentence"),
+    [
+        (OFFLINE, "The built-in offline model answers. `ollim-bot setup` connects Claude."),
+        (BY_KEY, "Claude (API key) answers."),
+        (AT_A_PLACE, "The model server on this machine answers."),
+        (NO_LOGIN, f"No model answers. {NO_LOGIN.problem}"),
+    ],
+)
+def test_the_start_says_which_model_answers(provider: Provider, sentence: str) -> None:
+    assert provider.who_answers == sentence
+
+
+def test_a_place_without_a_host_is_named_as_it_stands() -> None:
+    chosen = choose_provider(
+        {"ANTHROPIC_BASE_URL": "unix-socket"},
+        wants_offline=False,
+        is_logged_in=False,
+        last_used=None,
+    )
+    assert chosen.name == "unix-socket"
+
+
+@pytest.mark.parametrize(
+    ("anthropic", "price"),
+    [
+        (BASE, Price.UNKNOWN),
+        ({"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}, Price.LISTED),
+        (KEY, Price.LISTED),
+        ({}, Price.FREE),
+    ],
+)
+def test_only_claude_itself_is_paid_by_its_price_list(
+    anthropic: dict[str, str], price: Price
+) -> None:
+    chosen = choose_provider(anthropic, wants_offline=False, is_logged_in=False, last_used=None)
+    assert chosen.price is price
+
+
+AT = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+
+MILLISECOND = timedelta(milliseconds=1)
+
+these_times = st.datetimes(datetime(2000, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "m1", "-1", "1.5", " 1", "1_000", "٣", "²", str(2**63), "9" * 5000]
+)
+def test_other_ids_are_no_numbers(name: str) -> None:
+    assert as_number(name) is None
+
+
+@given(these_times, st.integers())
+def test_a_numbered_id_is_a_number_that_a_fork_may_use(now: datetime, chance: int) -> None:
+    assert as_number(numbered_id(now, chance)) is not None
+
+
+@given(these_times, st.integers(), st.integers())
+def test_numbered_ids_are_in_the_order_of_time(now: datetime, first: int, second: int) -> None:
+    earlier, later = numbered_id(now, first), numbered_id(now + 2 * MILLISECOND, second)
+    assert int(earlier) < int(later)
+    assert len(earlier) <= len(later)
+
+
+@given(st.sets(st.integers(0, 2**20 - 1), max_size=50))
+def test_numbered_ids_of_one_moment_are_as_different_as_chance(chances: set[int]) -> None:
+    assert len({numbered_id(AT, chance) for chance in chances}) == len(chances)

@@ -17,10 +17,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
-from tests.e2e.first_day_table import TALKS
+from tests.phrase_files import read
 
 from ollim_bot.store.frontmatter import parse
 
+TALKS = read(Path(__file__).with_name("first_day_talks.txt"))
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 CHANGES = ("reminder", "timer", "routine", "task", "change", "gone", "done")
 TASKS = "- [ ] eggs and bread\n- [ ] water bill\n\n## shopping\n\n- [ ] milk\n"
@@ -155,9 +156,10 @@ def _when(fields: Mapping[str, object]) -> str:
 
 
 def is_right(want: str, changes: list[str], shown: str, at: FirstDay) -> bool:
-    kind, _, rest = want.partition(": ")
+    kind, _, rest = want.partition(":")
+    rest = rest.strip()
     if kind not in CHANGES:
-        parts = [part for part in rest.casefold().split(", ") if part]
+        parts = rest.casefold().split(", ")
         return not changes and all(part in shown.casefold() for part in parts)
     if len(changes) != 1:
         return False

@@ -16,10 +16,9 @@ from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene, running
 from tests.e2e.in_process_bot import InProcessBot
-from tests.engine.scene import spoken
 
 from ollim_bot.cli.main import main
-from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
+from ollim_bot.offline.messages import CallTool, Hang, Reply
 
 TOOLS = "mcp__discord__"
 
@@ -103,35 +102,6 @@ async def test_the_end_of_a_run_that_was_killed_says_what_it_did(killable: Scene
     assert re.search(r"session +\S{36}", shown)
     assert "was cut off by a restart after it had pinged and reported" in shown
     assert "it was not run" not in shown
-
-
-async def test_a_reply_to_what_a_run_had_said_goes_on_from_it(in_process: Scene) -> None:
-    bot = in_process.bot
-    ping = CallTool("mcp__discord__ping_user", {"message": "The bank wrote."})
-    in_process.model.then(Reply((ping,)))
-    remind(bot, "w1", 1, "Look at the mail.")
-    await bot.until(lambda: not left(bot))
-    (sent,) = [one for one in await bot.messages() if one["author"] == "background"]
-    in_process.model.answers("They want a signature.")
-    await bot.say("what do they want?", reply_to=sent["id"])
-    assert await bot.answer(1) == "They want a signature."
-    await bot.title("Side conversation")
-    asked = in_process.model.requests[-1]
-    assert "Look at the mail." in "\n".join(spoken(asked))
-    assert "> The bank wrote." in asked.last_user_text
-
-
-@pytest.mark.real_engine
-async def test_the_agent_sets_a_timer(scene: Scene) -> None:
-    timer = {"prompt": "Brot für Jürgen", "delay_minutes": 25, "timer": True}
-    call = CallTool(f"{TOOLS}add_reminder", timer)
-    scene.model.then(Reply((call,)), Reply((Say("It runs."),)))
-    assert await scene.bot.ask("tell me when the bread is done") == "It runs."
-    assert "Brot für Jürgen" in await scene.bot.note("Timer until")
-    (file,) = (scene.bot.data / "reminders").glob("*.md")
-    started, over = re.findall(r'^(?:set|run)-at: "?(.{25})"?$', file.read_text(), re.M)
-    lasts = datetime.fromisoformat(started) - datetime.fromisoformat(over)
-    assert abs(lasts) == timedelta(minutes=25, seconds=1)
 
 
 async def test_what_comes_after_it_is_done_comes_though_it_is_due_while_the_bot_first_starts(

@@ -2,78 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.e2e.forking import CAT, in_a_fork, sent
 from tests.engine.scene import spoken, tiny_png
 
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inbox import InputEnd, InputId
-from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say, Stall
+from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say
 
 REMINDER = "ollim-bot reminder add -m 'drink water' --in 20m"
-
-
-async def test_a_prompt_carries_the_time_and_what_happened_meanwhile(in_process: Scene) -> None:
-    await in_process.bot.stop()
-    state = in_process.bot.data / "state" / "pending_updates.json"
-    state.write_text(json.dumps([{"ts": "2026-11-15T08:00:00+01:00", "message": "Mail checked."}]))
-    await in_process.bot.start()
-
-    await in_process.bot.ask("anything new?")
-    await in_process.bot.ask("and now?")
-
-    first, second = (spoken(request)[-1] for request in in_process.model.requests)
-    assert "RECENT BACKGROUND UPDATES (mention key findings in your response)" in first
-    assert "Mail checked." in first
-    assert first.endswith("anything new?")
-    assert "RECENT BACKGROUND UPDATES" not in second
-    assert not state.exists()
-
-
-async def test_a_new_message_stops_the_answer_to_the_last_one(in_process: Scene) -> None:
-    in_process.model.then(Stall(Reply((Say("Let me think about the first"),))))
-    await in_process.bot.say("first")
-    await in_process.model.seen(1)
-    in_process.model.answers("Both answered.")
-    await in_process.bot.say("second")
-
-    await in_process.bot.until(lambda: _has(in_process.bot, "Both answered."))
-
-    asked = "\n".join(spoken(in_process.model.requests[-1]))
-    assert "first" in asked
-    assert "second" in asked
-    await in_process.bot.until(lambda: not in_process.bot.open_inputs())
-    said = [each.message.id for each in in_process.bot.log() if each.message.author is Author.OWNER]
-    ends = in_process.bot.query(lambda tx: [tx.inbox.end_of(InputId(each)) for each in said])
-    assert ends == [InputEnd.SUPERSEDED, InputEnd.ANSWERED]
-
-
-async def test_an_interrupt_stops_the_answer_and_nothing_else(in_process: Scene) -> None:
-    in_process.model.then(Stall(Reply((Say("A long story begins"),))))
-    await in_process.bot.say("tell me a story")
-    await in_process.model.seen(1)
-    await in_process.bot.until(in_process.bot.interrupt)
-
-    in_process.model.answers("Here.")
-    assert await _answered(in_process, "are you there?") == "Here."
-
-
-async def test_what_is_shown_streams_to_the_page(in_process: Scene) -> None:
-    in_process.model.then(
-        Reply((Say("One two three four five six seven eight."),), pace=0.05, chunk=8)
-    )
-    async with in_process.bot.socket() as socket:
-        await in_process.bot.say("count")
-        seen: list[str] = []
-        while "ended" not in seen:
-            seen.append((await socket.receive_json(timeout=20))["type"])
-
-    assert seen.index("turn") < seen.index("draft") < seen.index("ended")
-    assert seen.count("draft") > 1
 
 
 FAILURES = {
@@ -160,30 +96,6 @@ async def check_that_a_fork_leaves_no_trace_in_main(scene: Scene, main: str | No
     assert "Rome" not in said
 
 
-async def test_commands_work_on_the_running_conversation(in_process: Scene) -> None:
-    await in_process.bot.ask("hello")
-    first = in_process.bot.session()
-    assert "model.main is now sonnet" in (await in_process.bot.command("/model sonnet"))["text"]
-    await in_process.bot.ask("again")
-    assert "sonnet" in in_process.model.requests[-1].model
-    assert in_process.bot.session() == first
-
-    assert not (await in_process.bot.command("/clear"))["is_error"]
-    await in_process.bot.ask("a new beginning")
-    assert in_process.bot.session() not in (None, first)
-    assert "hello" not in "\n".join(spoken(in_process.model.requests[-1]))
-
-    assert first is not None
-    assert not (await in_process.bot.command(f"/resume {first[:8]}"))["is_error"]
-    await in_process.bot.ask("back again")
-    assert in_process.bot.session() == first
-    assert "hello" in "\n".join(spoken(in_process.model.requests[-1]))
-
-    wrong = await in_process.bot.command("/modl haiku")
-    assert wrong["is_error"]
-    assert "/model" in wrong["text"]
-
-
 @pytest.mark.real_process
 async def test_a_picture_goes_to_the_model_and_files_to_the_downloads(in_process: Scene) -> None:
     big = bytes(range(256)) * 4 * 1024 * 20  # 20 MB
@@ -206,25 +118,3 @@ async def test_the_same_message_sent_twice_is_one_message(in_process: Scene) -> 
     assert await in_process.bot.ask("next") == "ok"
 
     assert len(in_process.model.requests) == 2
-
-
-async def test_a_change_of_the_profile_reaches_the_agent_without_a_new_conversation(
-    in_process: Scene,
-) -> None:
-    await in_process.bot.ask("hello")
-    (in_process.bot.data / "USER.md").write_text("The owner is called Ada and keeps bees.\n")
-    await in_process.bot.ask("who am I?")
-
-    before, after = (request.system for request in in_process.model.requests)
-    assert "keeps bees" not in before
-    assert "keeps bees" in after
-
-
-async def _has(bot: Bot, text: str) -> bool:
-    return text in await bot.answers()
-
-
-async def _answered(scene: Scene, text: str) -> str:
-    await scene.bot.say(text)
-    await scene.bot.until(lambda: _has(scene.bot, "Here."))
-    return (await scene.bot.answers())[-1]

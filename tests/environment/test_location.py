@@ -1,4 +1,4 @@
-"""Where settings and data are found, and that most commands work with wrong settings."""
+"""Where settings, data and the time zone are found, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.environment.machine import FakeMachine
 
-from ollim_bot.environment import locate
+from ollim_bot.domain.moments import near_zone, zone_named
+from ollim_bot.domain.text import nearest
+from ollim_bot.environment import load_env_file, locate, read_env_file, system_zone
 from ollim_bot.errors import BadSettings
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import LogLevel
@@ -48,10 +52,10 @@ def test_an_empty_value_is_as_good_as_none_and_space_around_one_is_not_part_of_i
 @pytest.mark.parametrize(
     ("value", "below_root"),
     [
-        pytest.param("~/data", "home/data", id="home"),
-        pytest.param("~", "home", id="home-itself"),
-        pytest.param("data", "start/data", id="from-the-folder"),
-        pytest.param("./a b/../c", "start/a b/../c", id="odd-but-right"),
+        ("~/data", "home/data"),
+        ("~", "home"),
+        ("data", "start/data"),
+        ("./a b/../c", "start/a b/../c"),
     ],
 )
 def test_the_data_directory_can_be_moved(
@@ -246,3 +250,244 @@ def test_finding_the_place_imports_nothing_heavy() -> None:
         [sys.executable, "-c", child], capture_output=True, text=True, check=True
     ).stdout
     assert heavy.isdisjoint(loaded.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("KEY=value", "value"),
+        ("export KEY=value", "value"),
+        ("\texport\tKEY = value \t", "value"),
+        ("\ufeffKEY=value\r\n", "value"),
+        ("KEY=value\rOTHER=x", "value"),
+        ("KEY=two words", "two words"),
+        pytest.param("KEY=value # why", "value", id="inline-comment"),
+        pytest.param("KEY=value\t# why", "value", id="inline-comment-after-a-tab"),
+        pytest.param("KEY=a#b", "a#b", id="hash-inside-a-word"),
+        pytest.param("KEY=#b", "#b", id="hash-at-once"),
+        pytest.param("KEY= # nothing", "", id="only-a-comment"),
+        ("KEY=", ""),
+        ("KEY=O'Brien", "O'Brien"),
+        ("KEY=a=b=c", "a=b=c"),
+        ("KEY=$HOME", "$HOME"),
+        pytest.param(r"KEY='a\n$b # \'", r"a\n$b # \ "[:-1], id="single-quotes-are-literal"),
+        (r'KEY="a\n\t\r\"\\\$\`"', 'a\n\t\r"\\$`'),
+        pytest.param('KEY="a # b" # c', "a # b", id="hash-inside-quotes"),
+        ('KEY="one\ntwo"', "one\ntwo"),
+        ("KEY='one\r\ntwo'", "one\ntwo"),
+        ("KEY=''", ""),
+        ("export=value\nKEY=x", "x"),
+        ("KEY=\u2028x\x0b", "\u2028x\x0b"),
+    ],
+)
+def test_a_right_line_is_read(text: str, value: str) -> None:
+    file = read_env_file(text)
+    assert file.values["KEY"] == value
+    assert file.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        pytest.param(
+            "KEY value", "has no `=`. Write NAME=value, or # before a comment.", id="no-="
+        ),
+        (
+            "MY-KEY=value",
+            "before `=` stands one name of letters, digits and _, such as OLLIM_TIMEZONE=…",
+        ),
+        ("=value", "before `=` stands one name of letters, digits and _, such as OLLIM_TIMEZONE=…"),
+        (
+            "TWO NAMES=value",
+            "before `=` stands one name of letters, digits and _, such as OLLIM_TIMEZONE=…",
+        ),
+        ('KEY="value', 'KEY: the quotes do not match. Write KEY="value" and nothing after it.'),
+        ("KEY='value", 'KEY: the quotes do not match. Write KEY="value" and nothing after it.'),
+        (
+            'KEY="value" more',
+            'KEY: the quotes do not match. Write KEY="value" and nothing after it.',
+        ),
+        (
+            r'KEY="C:\dir"',
+            (
+                "KEY: in double quotes a backslash is written twice (\\\\), "
+                'or stands before one of n t r " $ `.'
+            ),
+        ),
+        ("KEY=\udce4", "KEY: is not UTF-8 text. Save the file as UTF-8."),
+        ("KEY=a\0b", "KEY: is not UTF-8 text. Save the file as UTF-8."),
+    ],
+)
+def test_a_wrong_line_is_told_with_its_number_and_the_others_are_still_read(
+    line: str, sentence: str
+) -> None:
+    file = read_env_file(f"A=1\n\n# note\n{line}\nB=2\n")
+    assert file.values == {"A": "1", "B": "2"}
+    assert [(problem.line, problem.sentence) for problem in file.problems] == [(4, sentence)]
+
+
+def test_no_sentence_repeats_a_value() -> None:
+    secret = "hunter2hunter2"
+    lines = (f"KEY {secret}", f"{secret}", f'KEY="{secret}', f'KEY="\\d{secret}"', f"K-={secret}")
+    problems = read_env_file("\n".join(lines)).problems
+    assert len(problems) == len(lines)
+    assert all(secret not in problem.sentence for problem in problems)
+
+
+def test_a_name_set_twice_is_a_problem_that_names_both_lines() -> None:
+    file = read_env_file("KEY=first\nOTHER=x\nKEY=second")
+    assert file.values == {"KEY": "first", "OTHER": "x"}
+    assert file.problems == (
+        (3, "KEY: is set twice, in line 1 and in line 3. Keep one of them.", "KEY"),
+    )
+
+
+def test_a_problem_knows_which_setting_it_is_about() -> None:
+    problems = read_env_file("ONE two\nexport THREE: four\n-=x\nFIVE='").problems
+    assert [problem.name for problem in problems] == ["ONE", "THREE", None, "FIVE"]
+
+
+def test_lines_are_counted_across_values_of_many_lines() -> None:
+    file = read_env_file('A="1\n2\n3"\nB=4\nwrong')
+    assert file.lines == {"A": 1, "B": 4}
+    assert file.problems[0].line == 5
+
+
+def test_an_open_quote_does_not_swallow_the_lines_below() -> None:
+    file = read_env_file('A="1\nB=2\nC="3"\n')
+    assert file.values == {"B": "2", "C": "3"}
+    assert [problem.line for problem in file.problems] == [1]
+
+
+@given(st.text())
+def test_no_text_makes_reading_fail(text: str) -> None:
+    read_env_file(text)
+
+
+_PIECES = st.sampled_from(["KEY", "A", "=", "'", '"', "\\", "#", " ", "\n", "\r", "export ", "x"])
+
+
+@given(st.lists(_PIECES).map("".join))
+def test_whatever_is_read_stands_on_the_line_it_claims(text: str) -> None:
+    file = read_env_file(text)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for name, number in file.lines.items():
+        assert name in lines[number - 1]
+    for problem in file.problems:
+        assert lines[problem.line - 1].strip()
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
+def test_any_value_survives_being_written_in_double_quotes(value: str) -> None:
+    escapes = {"\n": "n", "\t": "t", "\r": "r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
+    written = value.translate({ord(plain): f"\\{letter}" for plain, letter in escapes.items()})
+    file = read_env_file(f'BEFORE=1\nKEY="{written}"\nAFTER=2\n')
+    assert file.values == {"BEFORE": "1", "KEY": value, "AFTER": "2"}
+    assert file.problems == ()
+
+
+def test_a_missing_file_is_empty(tmp_path: Path) -> None:
+    assert load_env_file(tmp_path / ".env").values == {}
+    (tmp_path / "file").write_text("x")
+    assert load_env_file(tmp_path / "file" / ".env").problems == ()
+
+
+def test_a_folder_in_the_place_of_the_file_is_no_file(tmp_path: Path) -> None:
+    assert load_env_file(tmp_path).problems == ()
+
+
+def test_bytes_that_are_not_utf_8_spoil_only_their_line(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    path.write_bytes(b"# K\xe4se\nA=\xe4\nB=gr\xc3\xbcn\n")
+    file = load_env_file(path)
+    assert file.values == {"B": "grün"}
+    assert [problem.line for problem in file.problems] == [2]
+
+
+@pytest.mark.parametrize(("mode", "open_to_others"), [(0o600, False), (0o640, True), (0o604, True)])
+def test_a_file_that_others_can_read_says_so(
+    tmp_path: Path, mode: int, open_to_others: bool
+) -> None:
+    path = tmp_path / ".env"
+    path.touch()
+    path.chmod(mode)
+    assert load_env_file(path).open_to_others is open_to_others
+
+
+def key(tz: str, etc: Path) -> str | None:
+    zone = system_zone({"TZ": tz}, etc)
+    return zone.key if zone else None
+
+
+@pytest.mark.parametrize(
+    ("tz", "zone"),
+    [
+        ("Europe/Berlin", "Europe/Berlin"),
+        (":Europe/Berlin", "Europe/Berlin"),
+        ("{}/zoneinfo/Europe/Berlin", "Europe/Berlin"),
+        (":{}/zoneinfo/posix/Asia/Tokyo", "Asia/Tokyo"),
+        (":{}/zoneinfo/right/Asia/Tokyo", "Asia/Tokyo"),
+        (":{}/localtime", "America/New_York"),
+        ("", "America/New_York"),
+        ("<+03>-3", "America/New_York"),
+        ("/nowhere", "America/New_York"),
+    ],
+)
+def test_the_zone_of_the_machine_is_first_what_tz_says(tmp_path: Path, tz: str, zone: str) -> None:
+    (tmp_path / "localtime").symlink_to("zoneinfo/America/New_York")
+    assert key(tz.format(tmp_path), tmp_path) == zone
+
+
+def test_the_zone_of_the_machine_is_then_where_localtime_leads(tmp_path: Path) -> None:
+    (tmp_path / "localtime").symlink_to("/nowhere/share/zoneinfo/Asia/Tokyo")
+    (tmp_path / "timezone").write_text("Europe/Berlin\n")
+    assert key("", tmp_path) == "Asia/Tokyo"
+
+
+def test_the_zone_of_the_machine_is_last_what_timezone_holds(tmp_path: Path) -> None:
+    (tmp_path / "localtime").write_bytes(b"a copy")
+    (tmp_path / "timezone").write_text("Europe/Berlin\n")
+    assert key("", tmp_path) == "Europe/Berlin"
+
+
+@pytest.mark.parametrize("content", [b"Europe\n", b"", b"\xff", b"../x", b"a\0b"])
+def test_a_machine_may_name_no_zone_at_all(tmp_path: Path, content: bytes) -> None:
+    assert key("", tmp_path) is None
+    (tmp_path / "timezone").write_bytes(content)
+    assert key("", tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("europe/berlin", "Europe/Berlin"),
+        ("Amercia/New_York", "America/New_York"),
+        ("new york", "America/New_York"),
+        ("PST", None),
+        ("GMT+2", None),
+        ("", None),
+    ],
+)
+def test_what_a_person_meant_is_guessed_where_it_is_near(text: str, zone: str | None) -> None:
+    assert near_zone(text) == zone
+
+
+@given(st.text() | st.sampled_from(["../x", "Europe", "/etc/passwd", "zone.tab", ".", "\udc80"]))
+def test_no_name_of_a_zone_raises(name: str) -> None:
+    zone = zone_named(name)
+    assert zone is None or zone.key == name
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("berlni", "berlin"),
+        ("berli", "berlin"),
+        ("berlinn", "berlin"),
+        ("berlinnnn", None),
+        ("pst", None),
+        ("", None),
+    ],
+)
+def test_a_slip_is_understood_and_no_more(word: str, near: str | None) -> None:
+    assert nearest(word, ["est", "berlin", "tokyo"]) == near

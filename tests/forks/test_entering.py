@@ -1,19 +1,22 @@
-"""A fork is opened by a command or by the agent, is seen, and takes what is said from then on."""
+"""A fork is opened and seen, takes what it is told, and is asked to end when it is idle."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from tests.conversation.scene import scripted
-from tests.forks.fork_scene import ENTER, fork_scene
+from tests.forks.fork_scene import ENTER, EXIT, ForkScene, fork_scene, reports
 
 from ollim_bot.domain.cards import ButtonStyle, Color
 from ollim_bot.domain.chat import TurnCost
-from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.events import FailureKind, Noted
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.ports import OpenFork
+
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
 async def test_a_topic_is_answered_in_a_branch_of_the_main_session() -> None:
@@ -59,7 +62,7 @@ async def test_a_card_without_a_topic_says_that_it_is_separate() -> None:
         await at.enter()
         card = at.entry().card
         assert card is not None
-        assert "separate from the main conversation" in card.description
+        assert card.description == "What is said here stays separate from the main conversation."
 
 
 async def test_while_it_is_open_every_message_goes_to_it_and_that_is_seen() -> None:
@@ -170,3 +173,201 @@ async def test_that_it_has_ended_is_said_in_the_main_conversation() -> None:
             ("Side conversation", True),
             ("Side conversation ended — nothing kept", False),
         ]
+
+
+MINUTE = 60.0
+
+
+async def passes(at: ForkScene, minutes: float) -> None:
+    await at.scene.clock.advance(minutes * MINUTE)
+    await at.scene.quiet()
+
+
+async def answered(at: ForkScene, engine: ScriptedEngine, number: int) -> None:
+    """Wait until the turn of this number is over and the fork, if it is open, is idle from now."""
+    await at.scene.until(lambda: len(engine.prompts) == number)
+    await at.scene.quiet()
+    await at.scene.until(lambda: at.fork is None or at.fork.last_activity == at.scene.clock.now())
+
+
+async def test_after_ten_minutes_the_owner_sees_a_note_and_the_agent_is_asked() -> None:
+    async with fork_scene(engine := scripted("Rome.", "Still here.")) as at:
+        await at.enter("Rome")
+        await passes(at, 9.9)
+        assert len(engine.prompts) == 1
+        await passes(at, 0.1)
+        await at.scene.until(lambda: len(engine.prompts) == 2)
+        await at.scene.quiet()
+        assert engine.prompts[-1].startswith("[fork-timeout] ")
+        note = "Nothing was said here for 10 minutes."
+        assert [text for text in at.scene.told if text.startswith(note)]
+        assert at.fork is not None
+
+
+async def test_after_the_same_time_again_it_ends_as_a_report() -> None:
+    async with fork_scene(engine := scripted("Rome in May.", "Still here.")) as at:
+        await at.enter("Rome")
+        await passes(at, 10)
+        await answered(at, engine, 2)
+        await passes(at, 9.9)
+        assert at.fork is not None
+        await passes(at, 0.2)
+        await at.scene.until(lambda: at.fork is None)
+        assert at.titles[-1] == "Side conversation ended — summary kept"
+        (summary,) = at.scene.pending
+        assert summary.startswith("A side conversation about “Rome” ended.")
+        assert len(engine.prompts) == 2
+
+
+async def test_what_the_owner_says_begins_the_time_anew() -> None:
+    async with fork_scene(
+        engine := scripted("Rome.", "May.", "Asked.", "Yes.", "Asked again.")
+    ) as at:
+        await at.enter("Rome")
+        await passes(at, 9)
+        await at.scene.ask("when?")
+        await answered(at, engine, 2)
+        await passes(at, 9)
+        assert len(engine.prompts) == 2
+        await passes(at, 1)
+        await answered(at, engine, 3)
+        await passes(at, 9)
+        await at.scene.ask("are you there?")
+        await answered(at, engine, 4)
+        await passes(at, 9.9)
+        assert len(engine.prompts) == 4
+        await passes(at, 0.2)
+        await at.scene.until(lambda: len(engine.prompts) == 5)
+        assert engine.prompts[-1].startswith("[fork-timeout] ")
+        assert at.fork is not None
+
+
+async def test_the_agent_may_end_it_when_it_is_asked() -> None:
+    engine = scripted("Rome.").then(reports("Rome in May."), Says("Reported."))
+    async with fork_scene(engine) as at:
+        await at.enter("Rome")
+        await passes(at, 10)
+        await at.scene.until(lambda: at.fork is None)
+        assert at.scene.pending == ["Rome in May."]
+
+
+async def test_an_answer_that_takes_long_is_not_idleness() -> None:
+    engine = scripted("Rome.").then(Waits()).then(EXIT)
+    async with fork_scene(engine) as at:
+        await at.enter("Rome")
+        await at.scene.send("think hard")
+        await at.scene.until(lambda: len(engine.prompts) == 2)
+        await at.scene.clock.advance(30 * MINUTE)
+        await at.scene.chat.interrupt()
+        await answered(at, engine, 2)
+        await passes(at, 9)
+        assert len(engine.prompts) == 2
+        await passes(at, 1.1)
+        await at.scene.until(lambda: at.fork is None)
+
+
+async def test_a_clock_that_was_set_back_does_not_keep_it_open() -> None:
+    async with fork_scene(engine := scripted("Rome.", "Still here.")) as at:
+        await at.enter("Rome")
+        at.scene.clock.jump(-24 * 60 * MINUTE)
+        await at.scene.ask("hello?")
+        await answered(at, engine, 2)
+        await passes(at, 10)
+        await at.scene.until(lambda: len(engine.prompts) == 3)
+        assert engine.prompts[-1].startswith("[fork-timeout] ")
+
+
+async def test_a_clock_that_was_set_back_while_nobody_spoke_does_not_either() -> None:
+    async with fork_scene(engine := scripted("Rome.", "Still here.")) as at:
+        await at.enter("Rome")
+        at.scene.clock.jump(-24 * 60 * MINUTE)
+        await passes(at, 10)
+        await passes(at, 10)
+        await at.scene.until(lambda: len(engine.prompts) == 2)
+
+
+async def test_it_goes_on_to_be_idle_over_a_restart() -> None:
+    engine = ScriptedEngine().answers("Rome.", "Still here.")
+    async with fork_scene(engine) as at:
+        await at.enter("Rome")
+        await passes(at, 6)
+        stores, clock = at.scene.stores, at.scene.clock
+    async with fork_scene(engine, stores=stores, clock=clock) as at:
+        assert at.fork is not None
+        await passes(at, 3.9)
+        assert len(engine.prompts) == 1
+        await passes(at, 0.2)
+        await at.scene.until(lambda: len(engine.prompts) == 2)
+        assert engine.opened[-1].spec.resume == at.fork.session
+
+
+async def test_one_that_was_left_open_overnight_is_asked_first() -> None:
+    engine = ScriptedEngine().answers("Rome.", "Still here.")
+    async with fork_scene(engine) as at:
+        await at.enter("Rome")
+        stores, clock = at.scene.stores, at.scene.clock
+    await clock.advance(600 * MINUTE)
+    async with fork_scene(engine, stores=stores, clock=clock) as at:
+        await passes(at, 0)
+        await at.scene.until(lambda: len(engine.prompts) == 2)
+        assert at.fork is not None
+
+
+READ_ONLY = "RECENT BACKGROUND UPDATES (read-only — main session will also see these)"
+
+FOR_MAIN = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
+
+
+async def test_a_fork_is_shown_each_update_once_and_main_sees_it_afterwards() -> None:
+    async with fork_scene(engine := scripted("Hello.", "Rome.", "May.", "June.", "Back.")) as at:
+        await at.scene.ask("hi")
+        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
+        await at.enter("Rome")
+        assert f"{READ_ONLY}\n- (just now) 3 mails." in engine.prompts[-1]
+        await at.scene.ask("when?")
+        assert "mails" not in engine.prompts[-1]
+        at.scene.stores.leave_update("The build is green.", at.scene.clock.now())
+        await at.scene.ask("are you sure?")
+        assert "build is green" in engine.prompts[-1]
+        assert "mails" not in engine.prompts[-1]
+        assert at.scene.pending == ["3 mails.", "The build is green."]
+        await at.press("Leave it")
+        await at.scene.ask("hello again")
+        assert FOR_MAIN in engine.prompts[-1]
+        assert "3 mails." in engine.prompts[-1]
+        assert "The build is green." in engine.prompts[-1]
+        assert at.scene.pending == []
+
+
+async def test_another_fork_is_shown_them_again() -> None:
+    async with fork_scene(engine := scripted("Rome.", "Paris.")) as at:
+        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
+        await at.enter("Rome")
+        await at.press("Leave it")
+        await at.enter("Paris")
+        assert "3 mails." in engine.prompts[-1]
+
+
+async def test_only_main_says_that_it_catches_up() -> None:
+    async with fork_scene(scripted("Rome.", "Hello.")) as at:
+        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
+        await at.enter("Rome")
+        await at.press("Leave it")
+        events = [event for shown in at.scene.surface.events.values() for event in shown]
+        assert not [event for event in events if isinstance(event, Noted)]
+        await at.scene.ask("hi")
+        shown = at.scene.surface.events[at.scene.surface.starts[-1].turn]
+        assert Noted("catching up on background activity...") in shown
+        assert at.scene.answers[-1].footer == "catching up on background activity..."
+
+
+async def test_what_a_restart_left_open_is_not_shown_again() -> None:
+    engine = scripted("Rome.", "May.")
+    async with fork_scene(engine) as at:
+        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
+        await at.enter("Rome")
+        stores = at.scene.stores
+    async with fork_scene(engine, stores=stores) as at:
+        await at.scene.ask("when?")
+        assert "mails" not in engine.prompts[-1]
+        assert at.scene.answers[-1].in_fork

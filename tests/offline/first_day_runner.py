@@ -10,18 +10,14 @@ shell are doubled, with the answers that the terminal would give.
 
 from __future__ import annotations
 
-import asyncio
-import importlib.util
 import json
 import re
 import shlex
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from devtools.doubles.clock import ManualClock
@@ -322,8 +318,8 @@ def verdict_of(changes: Sequence[str], said: str, wanted: Sequence[str]) -> str:
     found = "; ".join(changes).casefold()
     for each in wanted:
         want = each.casefold()
-        if want.startswith("ask: "):
-            parts = [part for part in want.removeprefix("ask: ").split(", ") if part]
+        if want.startswith("ask:"):
+            parts = want.removeprefix("ask:").strip().split(", ")
             if not changes and all(part in said.casefold() for part in parts):
                 return "asked"
         elif want.startswith("list "):
@@ -368,34 +364,3 @@ async def result_of(name: str, cards: Sequence[str], turns: Sequence[Turn]) -> R
             await day.at.clock.advance(timedelta(seconds=1).total_seconds())
     verdict = "wrong" if "wrong" in verdicts else verdicts[-1]
     return Result(name, verdict, "\n".join(found))
-
-
-async def results_of(module: Any) -> AsyncIterator[Result]:
-    for text, wanted in module.PHRASES.items():
-        yield await result_of(text, (), [(text, wanted)])
-    for name, cards, turns in module.DIALOGUES:
-        yield await result_of(name, cards, turns)
-
-
-async def main(path: str) -> None:
-    found = importlib.util.spec_from_file_location("first_day_data", Path(path))
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    results = [each async for each in results_of(module)]
-    for each in results:
-        print(f"{each.verdict:6} {each.name}")
-        if each.verdict == "wrong":
-            print("\n".join(f"         {line}" for line in each.found.splitlines()))
-    phrases, dialogues = results[: len(module.PHRASES)], results[len(module.PHRASES) :]
-    for name, part in (("phrases", phrases), ("dialogues", dialogues)):
-        counts = {v: sum(each.verdict == v for each in part) for v in ("right", "asked", "wrong")}
-        silent = sum(
-            each.verdict == "wrong" and "-> nothing changed" not in each.found for each in part
-        )
-        print(f"{name}: {counts}, of the wrong ones {silent} with a change")
-
-
-if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))

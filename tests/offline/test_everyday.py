@@ -6,11 +6,12 @@ import json
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
-from tests.offline.everyday import EVERYDAY
 from tests.offline.test_actions import TOOLS, did
 from tests.offline.test_rules import answer, said
+from tests.phrase_files import pairs, read
 
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.phrases.moment import parse_moment
@@ -26,6 +27,7 @@ from ollim_bot.offline.actions import (
 )
 from ollim_bot.offline.messages import CallTool, Message, Say
 
+EVERYDAY = pairs(read(Path(__file__).with_name("everyday.txt"))["everyday"])
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
 STAMP = "[2026-11-16 Mon 10:15 AM UTC]\n\n"
 DUE = {"rent": (17, 12, 0), "plants": (16, 18, 0), "dentist": (17, 9, 30)}
@@ -135,8 +137,8 @@ def snoozed(name: str, flag: str, words: str) -> datetime:
 
 
 def is_right(found: str, wanted: str) -> bool:
-    if wanted.startswith("ask: "):
-        return found.startswith("ask: ") and wanted.removeprefix("ask: ") in found
+    if wanted.startswith("ask:"):
+        return found.startswith("ask:") and wanted.removeprefix("ask:").strip() in found
     return found == wanted
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.offline.schedule_phrases import ASKED_BACK, CANCELLING, LEFT_ALONE, REMINDING, REPEATING
+from tests.phrase_files import read
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.vocabulary import (
@@ -21,7 +24,30 @@ from ollim_bot.offline.vocabulary import (
 )
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
-CLEAR = (*REMINDING, *REPEATING, *CANCELLING)
+_TABLES = read(Path(__file__).with_name("schedule_phrases.txt"))
+_CHANGE = re.compile(r"(\w+) (reminder|routine|job): ?(.*?)(?: (--\w+) (.*))?")
+
+
+def _change(words: str) -> Change:
+    found = _CHANGE.fullmatch(words)
+    assert found is not None, words
+    verb, kind, subject, *until = found.groups()
+    return Change(
+        verb, None if kind == "job" else JobKind(kind), subject, tuple(filter(None, until))
+    )
+
+
+def _reminder(words: str) -> Remind:
+    task, when = words.split(" @ ")
+    return Remind(task, when)
+
+
+REMINDING = [(text, _reminder(words)) for text, words in _TABLES["reminding"]]
+REPEATING = [(text, RoutineWish(*words.split(" @ "))) for text, words in _TABLES["repeating"]]
+CANCELLING = [(text, _change(words)) for text, words in _TABLES["cancelling"]]
+ASKED_BACK = [text for (text,) in _TABLES["asked back"]]
+LEFT_ALONE = [text for (text,) in _TABLES["left alone"]]
+CLEAR: list[tuple[str, ScheduleIntent]] = [*REMINDING, *REPEATING, *CANCELLING]
 
 FRAMES = ("remind me", "Remind me", "set a reminder", "can you remind me", "pls remind me")
 WHENS = (

@@ -1,4 +1,4 @@
-"""The system prompt: who the bot is, and how it works here."""
+"""The system prompt, and what the agent and its helpers are told about forks and commands."""
 
 from __future__ import annotations
 
@@ -11,17 +11,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.terminal import Terminal
-from tests.prompts.prompt_parts import NOW, hostile, image
+from tests.prompts.prompt_parts import NOW, ago, hostile, image, reads_as_ours
 
 import ollim_bot
+from ollim_bot.domain.permissions import Pattern, is_covered
+from ollim_bot.domain.runs import Subagent
 from ollim_bot.domain.shared_files import Names, Profile
+from ollim_bot.paths import DataPaths
 from ollim_bot.prompts.context import FOR_MAIN, SYSTEM, attachments_list, timestamp
-from ollim_bot.prompts.turns import PARTS, build_system_prompt, read_manual
-from ollim_bot.tools.registry import OWN_TOOLS, TOOL_LINES
+from ollim_bot.prompts.turns import (
+    PARTS,
+    build_system_prompt,
+    button_prompt,
+    fork_prompt,
+    idle_prompt,
+    read_manual,
+    report_prompt,
+    resumed_fork_prompt,
+)
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.owner_files import SubagentFiles
+from ollim_bot.tools.registry import MAIN_TOOLS, OWN_TOOLS, TOOL_LINES
 
 FOLDER = Path(ollim_bot.__file__).parent / "texts" / "system"
+
 MANUAL = read_manual(TOOL_LINES)
+
 ADA = Names("Ada", "Ollim")
+
 NOBODY = Profile()
 
 
@@ -118,3 +135,105 @@ def test_its_commands_are_real(tmp_path: Path) -> None:
     assert len(verbs) == 3
     for verb in verbs:
         terminal.done("help", "reminder", verb)
+
+
+STAMP = "[2026-02-24 Tue 10:15 AM PST]"
+
+UPDATES = "RECENT BACKGROUND UPDATES (x)\n- (just now) y"
+
+
+@pytest.mark.parametrize("updates", ["", UPDATES])
+@pytest.mark.parametrize(
+    ("topic", "task"),
+    [
+        ("The trip\nto Rome", "Topic: The trip to Rome"),
+        ("", "No topic yet. Say in one short sentence that you are here, and wait for the owner."),
+    ],
+)
+def test_a_fork_begins_with_its_topic_or_waits(topic: str, task: str, updates: str) -> None:
+    tail = f"\n{updates}" if updates else ""
+    assert fork_prompt(NOW, topic, updates) == f"[fork-started] {task}\n{STAMP}{tail}"
+
+
+def test_a_resumed_fork_says_how_old_it_is() -> None:
+    assert resumed_fork_prompt(NOW, ago(125), "And then?", UPDATES) == (
+        "[fork-started] [stale-fork: 2h ago] This goes on from an earlier session. "
+        "Wait for the owner's words below, or ask.\n"
+        f"{STAMP}\n{UPDATES}\n\nAnd then?"
+    )
+
+
+def test_what_the_program_asks_of_a_fork_names_the_tool() -> None:
+    idle, report = idle_prompt(NOW), report_prompt(NOW)
+    assert idle.startswith("[fork-timeout] Nobody has said anything for a while.")
+    assert all(tool in idle for tool in ("`report_updates`", "`save_context`", "`exit_fork`"))
+    assert report.startswith("[system] The owner wants to end this fork with a report.")
+    assert idle.endswith(f"\n{STAMP}")
+    assert report.endswith(f"\n{STAMP}")
+
+
+@pytest.mark.parametrize("updates", ["", UPDATES])
+def test_a_button_sends_its_prompt(updates: str) -> None:
+    middle = f"\n{updates}" if updates else ""
+    assert button_prompt("Snooze it.", NOW, updates) == f"[button]\n{STAMP}{middle}\n\nSnooze it."
+
+
+@given(hostile)
+def test_nothing_behind_a_button_or_in_a_topic_can_pose_as_ours(text: str) -> None:
+    head, _, body = button_prompt(text, NOW).partition("\n\n")
+    assert head == f"[button]\n{STAMP}"
+    assert not any(map(reads_as_ours, body.splitlines()))
+    assert fork_prompt(NOW, text).count("\n") == 1
+
+
+NAMES = (
+    "gmail-reader",
+    "history-reviewer",
+    "ollim-bot-guide",
+    "responsiveness-reviewer",
+    "user-proxy",
+)
+
+
+@pytest.fixture(params=NAMES)
+def subagent(request: pytest.FixtureRequest, tmp_path: Path) -> Subagent:
+    paths = DataPaths(tmp_path / "data")
+    prepare_data_directory(paths)
+    return SubagentFiles(paths).read().known[request.param]
+
+
+def commands(subagent: Subagent) -> list[str]:
+    spans = re.findall(r"`([^`]+)`", subagent.instructions)
+    return [span for span in spans if span.startswith("ollim-bot ")]
+
+
+def test_every_command_exists_and_is_allowed_to_it(subagent: Subagent, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    for command in commands(subagent):
+        assert subagent.pattern_for("Bash", {"command": command}, "/") is not None, command
+        _, noun, *rest = shlex.split(command)
+        if rest:
+            verb, *arguments = rest
+            page = terminal.done("help", noun, verb)
+            flags = [word for word in arguments if word.startswith("--")]
+            assert [flag for flag in flags if flag not in page] == [], command
+        else:
+            terminal.done(noun)
+
+
+def test_every_tool_exists_and_is_allowed_to_it(subagent: Subagent) -> None:
+    ours = {tool.name: tool.full_name for tools in OWN_TOOLS.values() for tool in tools}
+    named = [name for name in ours if f"`{name}`" in subagent.instructions]
+    assert [name for name in named if subagent.pattern_for(ours[name], {}, "/") is None] == []
+
+
+def test_it_goes_nowhere_beyond_the_conversation(subagent: Subagent) -> None:
+    main = [Pattern.of(text) for text in MAIN_TOOLS]
+    assert subagent.tools
+    assert [str(each) for each in subagent.tools if not is_covered(each, main)] == []
+
+
+def test_it_is_short_and_says_what_to_answer(subagent: Subagent) -> None:
+    assert len(subagent.instructions) < 1800
+    assert len(subagent.description) < 220
+    assert "Your answer goes to the agent that asked" in subagent.instructions

@@ -1,19 +1,30 @@
-"""The daily cap: above it, jobs do not ask the model, and reminders come nevertheless."""
+"""The daily cap, and every sum of a stretch of everything that costs."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
+from random import Random
 
-from devtools.doubles.engine import Says, ScriptedEngine, Waits
-from tests.scheduling.scene import ScheduleScene, schedule_scene
+import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import Fails, Says, ScriptedEngine, ScriptedSession, Waits
+from tests.scheduling.owner_actions import press
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
+from tests.scheduling.webhook_calls import ISSUE, SAFE, UNSAFE, call, write
 
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.events import EndCause, TurnEnded, UsageReported
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.costs import cost_report
+from ollim_bot.domain.events import AgentEvent, EndCause, FailureKind, TurnEnded, UsageReported
 from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.usage import Price, Usage, UsageKind, UsageRow, micros
-from ollim_bot.ports import IncomingMessage
+from ollim_bot.domain.usage import ModelCost, Price, Usage, UsageKind, UsageRow, micros
+from ollim_bot.ports import IncomingMessage, Prompt, SessionSpec, Toolset
 
 
 def spend(at: ScheduleScene, dollars: float, cap: float | None) -> None:
@@ -125,3 +136,220 @@ async def test_what_a_turn_has_cost_that_a_stop_cuts_off_is_counted_once(tmp_pat
         rows = at.store.query(lambda tx: tx.usage.since(clock.now() - 10 * MINUTE))
         assert [(row.kind, row.micros) for row in rows] == [("turn", 500_000), ("turn", 250_000)]
         assert "$0.75" in (await at.chat.command("web", "/cost")).text
+
+
+SUBAGENT = "haiku-of-a-subagent"
+
+
+class CountingEngine(ScriptedEngine):
+    """Charges each turn, with a subagent in some, and counts for itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted = Counter[str]()
+        self._turns = count(1)
+
+    def charge(self, model: str) -> dict[str, int]:
+        number = next(self._turns)
+        bill = {model: 1000 + number * 7919 % 50_000}
+        if number % 3 == 0:
+            bill[SUBAGENT] = 100 + number * 104_729 % 9_000
+        self.counted.update(bill)
+        return bill
+
+    @asynccontextmanager
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+        async with super().open(spec, tools):
+            self.opened[-1] = CountingSession(self, spec, tools)
+            yield self.opened[-1]
+
+
+class CountingSession(ScriptedSession):
+    def __init__(self, engine: CountingEngine, spec: SessionSpec, tools: Toolset) -> None:
+        super().__init__(engine, spec, tools)
+        self._counting = engine
+
+    async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        model, costs = self.spec.model or "opus", dict(self.usage.by_model)
+        for name, spent in self._counting.charge(model).items():
+            costs[name] = costs.get(name, 0.0) + spent / 1_000_000
+        self.usage = Usage(
+            self.usage.context + 10,
+            5,
+            sum(costs.values()),
+            model=model,
+            by_model=tuple(ModelCost(*each) for each in costs.items()),
+        )
+        async for event in super()._run(prompt):
+            yield replace(event, usage=self.usage) if isinstance(event, TurnEnded) else event
+
+    def _meter(self, event: AgentEvent) -> None:
+        """The session counts by itself."""
+
+
+class Stretch:
+    """What the owner and the world do; each step waits until the bot is idle again."""
+
+    def __init__(self, at: ScheduleScene, engine: CountingEngine, first: int = 1) -> None:
+        self.at = at
+        self.engine = engine
+        self.numbers = count(first)
+
+    async def idle(self) -> None:
+        await self.at.advance(40, step=5)
+        await self.at.until(lambda: not self.at.talk.state.inbox.accepted)
+
+    async def _say(self, text: str = "hello") -> None:
+        name = InputId(f"m{next(self.numbers)}")
+        await self.at.chat.receive(IncomingMessage(name, "web", text))
+
+    async def ask(self) -> None:
+        self.engine.then(Says("Hello."))
+        await self._say()
+
+    async def fail(self) -> None:
+        self.engine.then(Fails(FailureKind.OVERLOADED))
+        await self._say()
+
+    async def die_and_go_on(self) -> None:
+        self.engine.then(Says("Half."), Fails(FailureKind.ENGINE_DIED)).then(Says("Whole."))
+        await self._say()
+
+    async def interrupt(self) -> None:
+        self.engine.then(Waits())
+        await self._say()
+        await self.at.advance(10)
+        await self.at.chat.interrupt()
+
+    async def fork(self) -> None:
+        await self.at.chat.command("web", "/fork about tea")
+        await self.idle()
+        await self._say("which one?")
+        await self.idle()
+        card = next(each for each in reversed(self.at.log) if _has(each, "Leave it"))
+        await press(self.at, card, "Leave it")
+
+    async def compact(self) -> None:
+        await self.at.chat.command("web", "/compact")
+
+    async def clear(self) -> None:
+        await self.at.chat.command("web", "/clear")
+
+    async def run_routine(self) -> None:
+        self.engine.then(Fails(FailureKind.OVERLOADED)).then(Says("Nothing new."))
+        await self._at_its_minute("plan")
+
+    async def run_in_conversation(self) -> None:
+        await self._at_its_minute("talk", background="false")
+
+    async def _at_its_minute(self, name: str, **fields: str) -> None:
+        at = self.at.clock.now() + timedelta(minutes=2)
+        fields = {"background": "true", **fields}
+        name = f"{name}{next(self.numbers)}"
+        file = self.at.routine(name, f"{at.minute} {at.hour} * * *", **fields)
+        await self.at.advance(180, step=10)
+        file.unlink()
+
+    async def screened(self) -> None:
+        self.engine.then(SAFE)
+        await call(self.at, "issue", f"c{next(self.numbers)}", title="words")
+
+    async def refused(self) -> None:
+        self.engine.then(UNSAFE)
+        await call(self.at, "issue", f"c{next(self.numbers)}", title="words")
+
+    async def be_cut_off(self) -> None:
+        """The bot is stopped next."""
+        self.engine.then(Waits())
+        await self._say()
+        await self.at.advance(10)
+
+    async def be_cut_off_in_a_run(self) -> None:
+        """The bot is stopped next."""
+        self.engine.then(Waits())
+        await self._at_its_minute("cut")
+
+    @property
+    def steps(self) -> list[Callable[[], Awaitable[None]]]:
+        talk = [self.ask, self.fail, self.die_and_go_on, self.interrupt, self.fork, self.compact]
+        jobs = [self.run_routine, self.run_in_conversation, self.screened, self.refused]
+        return [*talk, *jobs, self.clear]
+
+
+def _has(message: ChatMessage, label: str) -> bool:
+    return message.card is not None and any(each.label == label for each in message.card.buttons)
+
+
+def assert_all_sums_agree(at: ScheduleScene, engine: CountingEngine) -> None:
+    now = at.clock.now()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    begin = now - timedelta(days=370)
+    rows = at.store.query(lambda tx: tx.usage.since(begin))
+    by_model = Counter[str]()
+    for row in rows:
+        by_model[row.model] += row.micros
+    assert by_model == engine.counted
+    report = cost_report(rows, begin, now, None)
+    whole = sum(engine.counted.values())
+    assert sum(line.amount.micros for line in report.by_day) == whole
+    assert sum(line.amount.micros for line in report.by_job) == whole
+    assert at.store.query(lambda tx: tx.usage.cost_since(midnight)) == report.today.micros
+    said = Counter[str]()
+    for entry in at.rows:
+        cost = entry.facts.get("cost_usd")
+        if entry.occurrence is not None and isinstance(cost, float):
+            said[entry.occurrence.id] += round(cost * 1_000_000)
+    of_runs = Counter[str]()
+    for row in rows:
+        if row.occurrence:
+            of_runs[row.occurrence] += row.micros
+    assert said == of_runs
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_every_sum_equals_the_count_of_the_model(tmp_path: Path, seed: int) -> None:
+    engine, rng = CountingEngine(), Random(seed)
+    async with schedule_scene(engine, tmp_path) as at:
+        stretch = Stretch(at, engine)
+        write(at, ISSUE)
+        await at.advance(15)
+        for step in rng.sample(stretch.steps, len(stretch.steps)):
+            await step()
+            await stretch.idle()
+            engine.clear()
+            assert_all_sums_agree(at, engine)
+        told = (await at.chat.command("web", "/cost")).text
+        assert f"${sum(engine.counted.values()) / 1_000_000:.2f}" in told
+        rows = at.store.query(lambda tx: tx.usage.since(at.clock.now() - timedelta(days=1)))
+        assert {row.kind for row in rows} == {*UsageKind}
+        clock = at.clock
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        await Stretch(at, engine).ask()
+        await at.advance(20)
+        assert_all_sums_agree(at, engine)
+
+
+@pytest.mark.minutes
+async def test_in_a_year_every_sum_equals_the_count_of_the_model(tmp_path: Path) -> None:
+    """Every few days the bot is stopped, mostly in the middle of something."""
+    engine, rng, clock, number = CountingEngine(), Random(365), ManualClock(NOW), 1
+    kinds, end = Counter[str](), NOW + timedelta(days=365)
+    while clock.now() < end:
+        async with schedule_scene(engine, tmp_path, clock=clock) as at:
+            stretch = Stretch(at, engine, number)
+            write(at, ISSUE)
+            await stretch.idle()
+            for step in rng.sample(stretch.steps, 3):
+                await step()
+                await stretch.idle()
+                engine.clear()
+                clock.jump(rng.choice([600, 3600, 86_400]))
+                await stretch.idle()
+            assert_all_sums_agree(at, engine)
+            rows = at.store.query(lambda tx: tx.usage.since(NOW))
+            kinds.update(row.kind for row in rows)
+            await rng.choice([stretch.idle, stretch.be_cut_off, stretch.be_cut_off_in_a_run])()
+            number = next(stretch.numbers)
+        engine.clear()
+        clock.jump(rng.choice([60, 86_400, 2 * 86_400]))
+    assert {*kinds} == {*UsageKind}

@@ -9,19 +9,23 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine, Waits
-from tests.scheduling.scene import NOW, schedule_scene
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.schedule import Skips
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.heartbeat import HeartbeatFile
 
 DAY = timedelta(days=1)
+
 TO_SKIP = Skips(
     {"routine:pills": datetime(2026, 2, 25, 8, tzinfo=UTC)},
     {"routine:pills": (datetime(2026, 2, 25, 20, tzinfo=UTC),)},
 )
+
 WATER = Occurrence.parse("reminder:w1:2026-02-24T10:16:00Z")
 
 
@@ -296,3 +300,145 @@ async def test_the_end_of_a_run_that_a_stop_cut_off_says_what_it_did(
         assert "silent_because" not in end.facts
         assert "cost_usd" not in end.facts, "the row of the attempt has it, and it counts once"
         assert check(at.rows, clock.now()) == []
+
+
+PLAN = Occurrence.parse("routine:plan:2026-02-24T11:00:00Z")
+
+
+def leave_claimed(at: ScheduleScene, clock: ManualClock, one: Occurrence, rows: list[str]) -> None:
+    """Write what a bot leaves that claimed the occurrence and crashed now."""
+    at.stores.ledger.append(*(LedgerRow(clock.now(), state, one) for state in rows))
+    HeartbeatFile(at.paths).write(clock.now())
+
+
+@pytest.mark.parametrize("background", ["true", "false"])
+@pytest.mark.parametrize("rows", [["due"], ["due", "running"], ["due", "running", "cut_off"]])
+async def test_of_what_was_not_done_and_what_was_missed_only_the_newest_is_run(
+    tmp_path: Path, rows: list[str], background: str
+) -> None:
+    engine, clock = ScriptedEngine(), ManualClock(NOW)
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        at.routine("plan", "0 * * * *", background=background, late="run")
+        await at.advance(20)
+    await clock.advance(45 * 60)
+    leave_claimed(at, clock, PLAN, rows)
+    await clock.advance(2.5 * 3600)
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        await at.until(lambda: len(at.ended("plan")) == 3)
+        ends = {row.occurrence.key[11:13]: row for row in at.ended("plan") if row.occurrence}
+        assert ends["13"].state == "done"
+        for hour in ("11", "12"):
+            assert (ends[hour].state, ends[hour].facts["reason"]) == ("skipped", "superseded")
+        assert len(engine.prompts) == 1
+        assert check(at.rows, clock.now()) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "waiting"),
+    [({"kind": "dose"}, {11: 0, 12: 0, 13: 0}), ({"must": "true"}, {13: 2}), ({}, {13: 0})],
+    ids=["dose", "must", "neither"],
+)
+async def test_of_what_must_come_the_older_ones_stay_open(
+    tmp_path: Path, fields: dict[str, str], waiting: dict[int, int]
+) -> None:
+    clock = ManualClock(NOW)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        at.routine("plan", "0 * * * *", plain="true", late="run", **fields)
+        await at.advance(20)
+    await clock.advance(45 * 60)
+    leave_claimed(at, clock, PLAN, ["due"])
+    await clock.advance(2.5 * 3600)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.until(lambda: len(at.ended("plan")) == 3 and any(each.card for each in at.log))
+        items = at.store.query(lambda tx: tx.due_items.open())
+        assert {each.due.hour: each.earlier_count for each in items} == waiting
+
+
+async def test_what_was_not_done_is_done_if_the_newer_one_has_ended(tmp_path: Path) -> None:
+    """The newer one was skipped because the older one was still running."""
+    engine, clock = ScriptedEngine(), ManualClock(NOW)
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        at.routine("plan", "0 * * * *", background="true", late="run")
+        await at.advance(20)
+    await clock.advance(45 * 60)
+    leave_claimed(at, clock, PLAN, ["due"])
+    await clock.advance(3600)
+    noon = Occurrence.parse("routine:plan:2026-02-24T12:00:00Z")
+    at.stores.ledger.append(*(LedgerRow(clock.now(), state, noon) for state in ("due", "skipped")))
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        await at.until(lambda: len(at.ended("plan")) == 2)
+        assert [row.state for row in at.ended("plan")] == ["skipped", "done"]
+
+
+@pytest.mark.parametrize(("late", "told"), [("tell", 1), ("skip", 0)])
+async def test_what_was_claimed_and_not_begun_is_missed_if_it_is_too_late_for_it(
+    tmp_path: Path, late: str, told: int
+) -> None:
+    engine, clock = ScriptedEngine(), ManualClock(NOW)
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        at.routine("plan", "0 11 * * *", background="true", late=late)
+        await at.advance(20)
+    await clock.advance(45 * 60)
+    leave_claimed(at, clock, PLAN, ["due"])
+    await clock.advance(5 * 3600)
+    for _ in range(2):
+        async with schedule_scene(engine, tmp_path, clock=clock) as at:
+            await at.advance(20)
+            assert [row.state for row in at.ended("plan")] == ["missed"]
+            assert engine.prompts == []
+            away = [text for text in at.told if text.startswith("While I was away I missed")]
+            assert len(away) == told
+            assert check(at.rows, clock.now()) == []
+
+
+async def test_but_what_the_owner_wanted_left_out_is_not_told_as_missed(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        at.routine("plan", "0 11 * * *", background="true", late="tell")
+        await at.advance(20)
+    await clock.advance(45 * 60)
+    leave_claimed(at, clock, PLAN, ["due"])
+    skips = Skips().with_moment(PLAN, clock.now())
+    at.stores.state.run(lambda tx: tx.skips.put(skips))
+    await clock.advance(5 * 3600)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.until(lambda: at.ended("plan"))
+        assert [row.facts["reason"] for row in at.ended("plan")] == ["policy"]
+        assert at.told == []
+
+
+async def ask(at: ScheduleScene, text: str) -> None:
+    await at.chat.receive(IncomingMessage(InputId(text), "web", text))
+
+
+async def test_a_reminder_that_waits_behind_a_long_answer_comes_and_ends(tmp_path: Path) -> None:
+    async with schedule_scene(engine := ScriptedEngine().then(Waits()), tmp_path) as at:
+        at.remind("w1", MINUTE, background="false")
+        await at.advance(30)
+        await ask(at, "Tell me all.")
+        await at.until(lambda: engine.prompts)
+        await at.advance(100)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water."]
+        assert at.states("w1") == ["due", "skipped", "delivered"]
+        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert len(engine.prompts) == 1
+
+
+@pytest.mark.parametrize(
+    "end", [("missed", ""), ("skipped", "policy"), ("skipped", "superseded")], ids="-".join
+)
+async def test_a_reminder_that_was_left_out_does_not_come_after_a_crash(
+    tmp_path: Path, end: tuple[str, str]
+) -> None:
+    """The bot crashed before it removed the file."""
+    clock, (state, reason) = ManualClock(NOW), end
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+        at.remind("w1", MINUTE)
+        await clock.advance(90)
+        due = LedgerRow(clock.now(), "due", WATER)
+        at.stores.ledger.append(due, LedgerRow(clock.now(), state, WATER, {"reason": reason}))
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == []
+        assert [row.state for row in at.ended("w1")] == [state]

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from tests.cli.terminal import SUNDAY, Terminal
-from tests.postgres.test_tables import corpus
+from tests.postgres.test_transfer import corpus
 
 from ollim_bot.environment import read_env_file
 from ollim_bot.store.connection import Statements

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.cli.terminal import Terminal
-from tests.postgres.test_tables import found
+from tests.postgres.test_transfer import found
 from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene, env_of, in_file
 from tests.standby.test_moving import all_rows

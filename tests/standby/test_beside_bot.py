@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import SUNDAY, Terminal
 from tests.patience import patience
-from tests.postgres.test_tables import corpus
+from tests.postgres.test_transfer import corpus
 from tests.standby.beside import Bot, beside, bot_leading, bot_standing_by
 from tests.standby.scene import StandbyScene
 from tests.standby.test_commands import config_on_server, database_files

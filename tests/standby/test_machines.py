@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
+from tempfile import TemporaryDirectory
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from devtools.localpostgres import LocalPostgres
 from tests.cli.setup_scene import ScriptedPerson
 from tests.cli.terminal import Terminal
+from tests.standby.pooler import pooler
 from tests.standby.scene import StandbyScene, env_of, has_address
 
+import ollim_bot
 from ollim_bot import __version__
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.main import COMMANDS
 from ollim_bot.errors import OllimError
+from ollim_bot.store.errors import NOT_LEADING
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.standby import load_standby
 from ollim_bot.upkeep.instance import single_instance
@@ -230,3 +236,90 @@ def test_without_what_speaks_to_postgres_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(OllimError, match=r"ollim-bot\[standby\]"):
         load_standby("postgres.lease")
+
+
+SOURCE = Path(ollim_bot.__file__).parents[1]
+
+# The program that it starts keeps its output open, and so the test waits for the end of both.
+PROCESS = """
+import subprocess, sys
+from ollim_bot_standby.lease_keeper import end_process
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+try:
+    end_process("Another machine leads.")
+finally:
+    print("It went on.")
+"""
+
+
+@pytest.mark.real_process
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not list what it started")
+def test_what_it_has_started_ends_with_it() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", PROCESS],
+        env={"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (NOT_LEADING, "")
+    assert ended.stderr == "ollim-bot: Another machine leads.\n"
+
+
+SOCKET = ".s.PGSQL.5432"
+
+
+def test_an_address_that_keeps_no_session_is_refused(scene: StandbyScene) -> None:
+    [server] = parse_qs(urlsplit(scene.url).query)["host"]
+    direct = scene.file.read_text()
+    with TemporaryDirectory() as folder, pooler(Path(server, SOCKET), Path(folder, SOCKET)):
+        scene.file.write_text(direct.replace(quote(server, safe=""), quote(folder, safe="")))
+        told = scene.desk.refused("standby", "init", "--yes", "--from", str(scene.file), code=1)
+    assert "is reached through a pooler" in told
+    assert not has_address(scene.desk)
+    scene.file.write_text(direct)
+    told = scene.init()
+    assert f"Delete {scene.file} now: it holds the password" in " ".join(told.split())
+
+
+ADDRESSES = (
+    "postgresql://ollim:pässwort-7@db.example.org/ollim",
+    "POSTGRES://ollim:pässwort-7@localhost:5433/ollim?sslmode=disable",
+    "postgresql://ollim:a@b/pässwort-7 with spaces@db/ollim",
+    "postgresql:///ollim?host=/run/x&password=pässwort-7",
+)
+
+LINES = (
+    *((name, "{}") for name in COMMANDS if name not in ("update", "service", "sentinel", "setup")),
+    ("{}",),
+    ("help", "{}"),
+    ("config", "set", "DATABASE_URL", "{}"),
+    ("config", "get", "{}"),
+    ("reminder", "add", "--at", "tomorrow 9:00", "-m", "call", "{}"),
+    ("reminder", "show", "{}"),
+    *(("standby", verb, "{}") for verb in ("init", "join", "status", "hand-over", "leave")),
+    *(("standby", verb, "--from", "{}") for verb in ("init", "join")),
+    *(("standby", verb, "--from={}") for verb in ("init", "join")),
+    *(("standby", verb, "--keys", "{}") for verb in ("init", "join")),
+    ("standby", "init", "--form", "{}"),
+)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_an_address_given_as_an_argument_is_not_shown(
+    tmp_path: Path, line: tuple[str, ...], address: str
+) -> None:
+    answer = Terminal(tmp_path).run(*(word.format(address) for word in line))
+    assert "pässwort-7" not in answer.out + answer.err
+    if line[0] == "standby" and not {"--keys", "--form"} & {*line}:
+        assert answer.code != 0
+        assert "is a key, and no command takes it as an argument" in " ".join(answer.err.split())
+
+
+@pytest.mark.parametrize(
+    "word", ["postgresql://db.example.org/ollim", "https://example.org/a?b=c@d", "postgres"]
+)
+def test_what_holds_no_password_is_shown(tmp_path: Path, word: str) -> None:
+    assert word in Terminal(tmp_path).run("standby", "init", word).err

@@ -9,7 +9,7 @@ from bench.storage import write_a_year
 from devtools.doubles.immediate_store import ImmediateStore
 from devtools.doubles.journal import RecordingJournal
 from tests.cli.terminal import Terminal
-from tests.postgres.test_tables import found
+from tests.postgres.test_transfer import found
 from tests.standby.scene import StandbyScene, env_of, has_address, in_file, opened
 from tests.store.scene import NOW
 from tests.stores import Stores

@@ -1,19 +1,30 @@
-"""Today on the page: an address without data, a fragment of plain markup, and news of changes."""
+"""Views: addresses without data, plain markup, news of changes, every session and setting."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.conversation.scene import scene, scripted
 from tests.web.browser import Browser, unknown_browser
 from tests.web.days import HOSTILE, full_day, waiting_line
 from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY, Scene
 
+from ollim_bot.domain.changes import Changer
+from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.day import DayLine, DayView
+from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.quiet import QuietHours, QuietSettings
+from ollim_bot.domain.runtime_config import LISTED_KEYS, RuntimeConfig
+from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.domain.setting_view import GROUPS, PresentState, SettingsView, setting_groups
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.web.day_html import day_html
+from ollim_bot.surfaces.web.sessions_html import sessions_html
+from ollim_bot.surfaces.web.settings_html import settings_html
 
 
 async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: Scene) -> None:
@@ -162,3 +173,88 @@ async def test_every_tab_is_told_of_a_change_with_its_number_and_what_is_open(
         assert (await browser.get("/api/panels/today")).json["change"] == 1
     async with browser.tab() as (_, hello):
         assert hello["panels"]["today"] == {"change": 1, "open": 1}
+
+
+async def test_sessions_are_listed_by_kind_and_a_press_goes_back_to_one(
+    scene: Scene, browser: Browser
+) -> None:
+    begun = SUNDAY - timedelta(hours=3)
+    sessions = scene.reception.fakes.sessions
+    assert "There are no conversations yet." in sessions_html(SessionList(SUNDAY), 100)
+    sessions.current = SessionList(
+        SUNDAY,
+        (
+            SessionLine(SessionId("m1"), begun, "plan the week", 3, is_current=True),
+            SessionLine(SessionId("m0"), begun - timedelta(days=1), HOSTILE, 1),
+        ),
+        (SessionLine(SessionId("s1"), begun, "the move", 2),),
+        (
+            CompactionLine(begun, "plan the week", SessionId("m2")),
+            CompactionLine(begun, "in place"),
+        ),
+    )
+    html = (await browser.get("/api/panels/sessions?most=2")).json["html"]
+    shown = Markup(html)
+    assert shown.tags <= TAGS
+    assert shown.attributes <= ATTRIBUTES
+    assert " ".join(filter(None, shown.words)) == (
+        "Sessions Conversations today 11:30 plan the week 3 answers · this one "
+        f"yesterday 11:30 {HOSTILE} 1 answer Go back to it "
+        "Side conversations today 11:30 the move 2 answers Go back to it "
+        "Compactions today 11:30 plan the week shortened to a summary Go back before it "
+        "today 11:30 in place shortened to a summary, in place"
+    )
+    assert 'data-field-id="m1"' not in html
+    asked = {"action": "resume", "fields": {"id": "s1"}}
+    sessions.answers["resume"] = ViewAnswer(go="/")
+    reply = (await browser.post("/api/panels/sessions/actions", asked)).json
+    assert (reply["is_error"], reply["go"]) == (False, "/")
+    assert sessions.acts == [("web", "resume", {"id": "s1"})]
+
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def test_every_setting_stands_in_one_group_with_its_sentence_unit_default_and_effect() -> None:
+    assert sorted(key for keys in GROUPS.values() for key in keys) == sorted(LISTED_KEYS)
+    config = RuntimeConfig(quiet_hours="22:00-07:00", auto_backup=True)
+    quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))
+    groups = setting_groups(config, PresentState(NOON, quiet, Amount()))
+    lines = {line.key: line for group in groups for line in group.lines}
+    assert all(line.about and line.takes for line in lines.values())
+    assert lines["quiet_hours"].effect == "next quiet: today 22:00"
+    assert lines["auto_backup"].effect == "next: tomorrow 6:00"
+    assert lines["auto_backup"].choices == ("on", "off")
+    assert [key for key, line in lines.items() if line.is_changed] == ["quiet_hours", "auto_backup"]
+    late = setting_groups(config, PresentState(NOON.replace(hour=23), quiet, Amount()))
+    assert "quiet now, until tomorrow 7:00" in [line.effect for one in late for line in one.lines]
+    without = {line.key for line in lines.values() if line.default in ("off", "none", "default")}
+    assert {"travel_minutes", "nag_default"} <= without
+    html = settings_html(SettingsView(groups), 100)
+    for part in html.split('<li class="thing">')[1:]:
+        key = re.findall('data-field-key="([^"]+)"', part)[0]
+        assert key not in without or f"Default: {lines[key].default}.</p>" in part, key
+    assert "Default: 600 seconds." in html
+    assert "Default: 5 US dollars." in html
+    shown = Markup(html)
+    assert shown.tags <= TAGS
+    assert shown.attributes <= ATTRIBUTES
+
+
+async def test_a_setting_is_changed_with_a_row_and_a_wrong_value_names_its_field() -> None:
+    async with scene(scripted()) as at:
+        view = at.chat.views.settings
+        told = await view.act("web", "set", {"key": "quiet_hours", "value": "the night"})
+        assert (told.is_error, told.field) == (True, "value")
+        assert "It takes two times such as 22:00-07:00" in told.text
+        told = await view.act("web", "set", {"key": "quiet_hours", "value": "22:00-07:00"})
+        assert told.text == "quiet_hours is now 22:00-07:00 (it was off)."
+        (row,) = at.store.query(lambda tx: tx.changes.newest(1))
+        assert (row.by, row.after) == (Changer.PAGE, "22:00-07:00")
+        assert (await view.act("web", "default", {"key": "quiet_hours"})).text.endswith("07:00).")
+        assert (await view.act("web", "set", {"key": "OLLIM_TOKEN", "value": "x"})).is_error
+        told = await view.act("web", "set", {"key": "timezone", "value": "Asia/Tokyo"})
+        assert not told.is_error
+        groups = (await view.look({})).groups
+        zone = next(line for each in groups for line in each.lines if line.key == "timezone")
+        assert (zone.value, zone.default) == ("Asia/Tokyo", "default")

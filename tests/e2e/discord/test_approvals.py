@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from devtools.localdiscord.faults import AnswerLost, Delayed
 from devtools.localdiscord.state import Message
 from tests.e2e.discord.discord_scene import DiscordScene, custom_id, words
 from tests.patience import patience
@@ -97,26 +96,6 @@ async def test_each_answer_counts_for_what_it_says(
         await _goes_on(scene, is_asked=sign == "✅")
 
 
-async def test_other_reactions_and_those_on_other_messages_are_no_answer(
-    scene: DiscordScene,
-) -> None:
-    welcome = scene.discord.said[0]
-    card = await asked(scene)
-    for emoji in ("👍", "🔒", "🎉"):
-        scene.discord.react(card.id, emoji)
-    others = [each for each in scene.discord.messages if each.id not in (welcome.id, card.id)]
-    for message in (welcome, others[-1]):
-        scene.discord.react(message.id, "✅")
-    scene.discord.unreact(card.id, "👍")
-    version = await scene.command("version")
-    assert version.text.startswith("ollim-bot ")
-    assert not any(each.get("disabled") for each in card.buttons)
-    assert not is_written(scene)
-    scene.discord.react(card.id, "✅")
-    await scene.said_with("Done with milk.txt.")
-    assert is_written(scene)
-
-
 async def test_only_the_first_answer_counts(scene: DiscordScene) -> None:
     """Of two clicks at once, either may arrive first."""
     card = await asked(scene)
@@ -143,73 +122,6 @@ async def test_a_question_that_is_answered_on_the_page_is_closed_on_discord(
     await scene.bot.press("❌ Refuse")
     await closed(scene, card, "Refused.")
     await scene.said_with("Done with milk.txt.")
-    assert not is_written(scene)
-
-
-async def test_a_question_whose_arrival_is_not_confirmed_yet_can_be_answered(
-    scene: DiscordScene,
-) -> None:
-    _write(scene, "milk.txt")
-    # The first message is the status line, the second the question.
-    for fault in (Delayed(0), AnswerLost()):
-        scene.discord.next_fail("POST /channels/*/messages", fault)
-    scene.discord.say("write milk.txt")
-    await scene.until(lambda: cards(scene))
-    card = cards(scene)[0]
-    scene.discord.react(card.id, "✅")
-    await closed(scene, card, "Allowed once.")
-    await scene.said_with("Done with milk.txt.")
-    assert is_written(scene)
-    assert len(cards(scene)) == 1
-
-
-async def test_a_question_that_nobody_answers_expires_and_the_turn_goes_on(
-    scene: DiscordScene,
-) -> None:
-    await scene.command("config", key="approval_timeout", value="1")
-    card = await asked(scene)
-    await closed(scene, card, "Expired: no answer in 1 s.")
-    await scene.said_with("Done with milk.txt.")
-    (result,) = scene.model.requests[-1].tool_results
-    assert result.is_error
-    assert not is_written(scene)
-
-
-@pytest.mark.parametrize("by", ["message", "interrupt", "clear"])
-async def test_what_ends_the_turn_ends_the_question(scene: DiscordScene, by: str) -> None:
-    card = await asked(scene)
-    if by == "message":
-        scene.model.when("never mind", Reply((Say("All right."),)))
-        scene.discord.say("never mind")
-        await scene.said("All right.")
-    else:
-        await scene.command(by)
-    await closed(scene, card, "No longer needed.")
-    assert not is_written(scene)
-
-
-async def test_a_grant_is_listed_and_gone_after_clear(scene: DiscordScene) -> None:
-    card = await asked(scene)
-    scene.discord.react(card.id, "🔓")
-    await scene.said_with("Done with milk.txt.")
-    grant = card_grant(card)
-    listed = await scene.command("permissions")
-    assert listed.text.endswith(f"You have allowed, until `/clear`:\n- {grant}")
-    await scene.command("clear")
-    listed = await scene.command("permissions")
-    assert listed.text.endswith("You have allowed nothing with 🔓.")
-
-
-async def test_a_question_in_a_fork_says_so_and_ends_with_the_fork(scene: DiscordScene) -> None:
-    scene.model.answers("In May.")
-    await scene.command("fork", topic="Rome")
-    await scene.said_with("In May.")
-    entry = await scene.card("Side conversation")
-    card = await asked(scene)
-    assert card.embeds[0]["footer"]["text"] == "side conversation · apart from the main one"
-    await scene.press(entry, "Leave it")
-    await scene.card("Side conversation ended — nothing kept")
-    await closed(scene, card, "No longer needed.")
     assert not is_written(scene)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import pytest
 from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.state import Message
 from tests.e2e.discord.discord_scene import FIRST_QUESTION, WELCOME, DiscordScene, custom_id, words
-from tests.patience import patience
 
-from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
+from ollim_bot.offline.messages import CallTool, Reply, Say
 
 USED = "This button was used before, or has expired."
 GONE = "This button is not there any more."
@@ -38,12 +36,6 @@ def scene(scene: DiscordScene) -> DiscordScene:
     """On a Discord without a low rate limit."""
     scene.discord.allowance(1000, 1.0, of=("send", "edit", "delete", "react"))
     return scene
-
-
-async def answered(scene: DiscordScene, message: Message, label: str) -> str:
-    """Press a button; returns the answer that only the owner sees."""
-    pressed = await scene.press(message, label)
-    return await words_of(scene, pressed)
 
 
 async def press_to_show(
@@ -90,13 +82,6 @@ def write(scene: DiscordScene, name: str, text: str) -> None:
 def read(scene: DiscordScene, name: str) -> str:
     path = scene.bot.data / name
     return path.read_text() if path.exists() else ""
-
-
-async def card_of(scene: DiscordScene, command: str, title: str) -> Message:
-    assert (await scene.command(command)).is_deleted
-    overview = await scene.card(command.capitalize())
-    await scene.press(overview, "1 · More")
-    return await scene.card(title)
 
 
 def embed(**given: object) -> Reply:
@@ -158,52 +143,6 @@ async def test_a_fork_is_saved_by_its_button(scene: DiscordScene) -> None:
     assert await words_of(scene, scene.discord.press(card, "act:fork_exit:")) == GONE
 
 
-async def test_a_fork_is_reported_by_its_button(scene: DiscordScene) -> None:
-    card = await in_a_fork(scene)
-    call = CallTool("mcp__discord__report_updates", {"message": "We chose Rome."})
-    scene.model.then(Reply((call,)), Reply((Say("Reported."),)))
-    await scene.press(card, "Keep a summary")
-    end = await scene.card("Side conversation ended — summary kept")
-    assert "We chose Rome." in words(end)
-    await shows(scene, card, "Side conversation")
-    await scene.ask("and now?", "Rome it is.")
-    assert "We chose Rome." in scene.model.requests[-1].last_user_text
-
-
-async def test_a_fork_is_left_by_its_button_even_while_it_answers(scene: DiscordScene) -> None:
-    card, main = await in_a_fork(scene), scene.bot.session()
-    scene.model.then(Hang())
-    scene.discord.say("and where?")
-    await scene.model.seen(3, patience())
-    await scene.press(card, "Leave it")
-    await scene.card("Side conversation ended — nothing kept")
-    await shows(scene, card, "Side conversation")
-    assert scene.bot.session() == main
-
-
-async def test_a_fork_that_the_agent_wants_to_save_is_kept_open_or_saved(
-    scene: DiscordScene,
-) -> None:
-    await in_a_fork(scene)
-    main = scene.bot.session()
-    save = Reply((CallTool("mcp__discord__save_context", {}),))
-    scene.model.then(save, Reply((Say("Shall I?"),)))
-    scene.discord.say("keep this")
-    first = await scene.card("Keep all of this side conversation?")
-    await scene.press(first, "Go on talking")
-    await shows(scene, first, "Keep all of this side conversation?", Go_on_talking=False)
-    assert scene.bot.session() == main
-
-    scene.model.then(save, Reply((Say("Now?"),)))
-    scene.discord.say("keep it now")
-    await scene.until(lambda: _count(scene, "Keep all of this side conversation?") == 2)
-    second = await scene.card("Keep all of this side conversation?")
-    await scene.press(second, "Keep all of it")
-    await scene.card("Side conversation ended — all of it kept")
-    await shows(scene, second, "Keep all of this side conversation?", Keep_all_of_it=False)
-    assert scene.bot.session() != main
-
-
 async def test_a_new_routine_is_undone_by_its_button(scene: DiscordScene) -> None:
     path = str(scene.bot.data / "routines" / "plan.md")
     call = CallTool("Write", {"file_path": path, "content": ROUTINE})
@@ -214,50 +153,6 @@ async def test_a_new_routine_is_undone_by_its_button(scene: DiscordScene) -> Non
     await scene.said("Written.")
     await press_to_show(scene, card, "Undo", "Undone. “Plan the day” is gone again.")
     assert not read(scene, "routines/plan.md")
-
-
-async def test_a_routine_is_paused_resumed_skipped_and_cancelled(scene: DiscordScene) -> None:
-    write(scene, "routines/plan.md", ROUTINE)
-    title = "Plan the day"
-    card = await card_of(scene, "routines", title)
-    ready = {"Run_now": True, "Skip_once": True, "Pause": True, "Cancel": True}
-    await shows(scene, card, title, **ready)
-    await press_to_show(scene, card, "Pause", title, Run_now=True, Resume=True, Cancel=True)
-    assert "enabled: false" in read(scene, "routines/plan.md")
-    await press_to_show(scene, card, "Resume", title, **ready)
-    assert "enabled" not in read(scene, "routines/plan.md")
-    skipped = {"Run_now": True, "Do_not_skip": True, "Pause": True, "Cancel": True}
-    await press_to_show(scene, card, "Skip once", title, **skipped)
-    await press_to_show(scene, card, "Do not skip", title, **ready)
-    await press_to_show(scene, card, "Cancel", "Routine cancelled: Plan the day", Undo=True)
-    assert not read(scene, "routines/plan.md")
-    await press_to_show(scene, card, "Undo", "Undone. “Plan the day” is as it was before.")
-    assert "What is the one thing today?" in read(scene, "routines/plan.md")
-
-
-async def test_a_routine_runs_now_by_its_button_and_runs_tells_of_it(scene: DiscordScene) -> None:
-    write(scene, "routines/plan.md", ROUTINE.replace("cron", "background: true\ncron"))
-    card = await card_of(scene, "routines", "Plan the day")
-    scene.model.then(Hang())
-    running = "Running now: Plan the day. `/runs` shows what comes of it."
-    assert await answered(scene, card, "Run now") == running
-    await scene.model.seen(1, patience())
-    assert "What is the one thing today?" in scene.model.requests[0].last_user_text
-    assert await answered(scene, card, "Run now") == "“Plan the day” is running already."
-    told = await scene.command("runs")
-    assert ", by hand: Plan the day, " in told.text
-
-
-async def test_a_reminder_is_snoozed_and_cancelled_before_it_comes(scene: DiscordScene) -> None:
-    write(scene, "reminders/dentist.md", REMINDER)
-    card = await card_of(scene, "reminders", "Call the dentist.")
-    moments = {"Snooze 1 h": "2099-01-07T14:45", "Next day 9:00": "2099-01-08T09:00"}
-    for label, moment in moments.items():
-        pressed = await scene.press(card, label)
-        await scene.until(partial(_is_due, scene, moment))
-        assert pressed.followups == []
-    await press_to_show(scene, card, "Cancel", "Reminder cancelled: Call the dentist.", Undo=True)
-    assert not read(scene, "reminders/dentist.md")
 
 
 async def forward_by_a_stranger(scene: DiscordScene, text: str) -> None:
@@ -290,10 +185,6 @@ async def test_a_reminder_that_the_agent_cancels_comes_back_by_one_word(
         assert read(scene, "reminders/dentist.md") == REMINDER
         assert len(scene.model.requests) == asked
     await scene.ask("undo", "Nothing to undo.")
-
-
-def _is_due(scene: DiscordScene, moment: str) -> bool:
-    return moment in read(scene, "reminders/dentist.md")
 
 
 async def test_a_reminder_that_came_is_done_or_comes_again(scene: DiscordScene) -> None:
@@ -330,18 +221,3 @@ async def test_a_button_that_leads_nowhere_says_so(scene: DiscordScene) -> None:
         assert await words_of(scene, scene.discord.press(goodbye, custom)) == UNKNOWN
         assert await words_of(scene, scene.discord.press(welcome, custom)) == GONE
     assert not scene.model.requests
-
-
-async def test_a_card_that_is_answered_on_the_page_is_closed_on_discord(
-    scene: DiscordScene,
-) -> None:
-    welcome = await scene.card(WELCOME)
-    await scene.bot.press("Set up")
-    await scene.card(FIRST_QUESTION)
-    await shows(scene, welcome, WELCOME, Set_up=False, What_I_can_do=True)
-    assert await words_of(scene, scene.discord.press(welcome, custom_id(welcome, "Set up"))) == USED
-    await scene.said("> Set up\n-# from the page")
-
-
-def _count(scene: DiscordScene, title: str) -> int:
-    return sum(title in words(each) for each in scene.discord.said)

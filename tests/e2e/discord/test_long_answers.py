@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-import pytest
 from devtools.localdiscord.server import RecordedRequest
 from tests.e2e.discord.answers import is_balanced, long_answer, tokens
 from tests.e2e.discord.discord_scene import DiscordScene
@@ -103,31 +102,3 @@ async def test_a_long_answer_stands_whole_and_costs_no_more_than_the_allowance(
     assert answer.edits <= 1.2 * (answer.seconds * 5 / 1.0 + pieces)
     assert answer.behind < answer.patience
     assert answer.longest_pause < answer.patience
-
-
-async def test_an_answer_keeps_up_with_the_model_at_the_usual_allowance(
-    scene: DiscordScene,
-) -> None:
-    text = long_answer(5000)
-    answer = await streamed(scene, text, pace=0.008)
-
-    is_whole_and_readable(scene, text)
-    nothing_was_refused(scene)
-    assert answer.edits <= 1.2 * (answer.seconds * 5 / 5.0 + len(scene.discord.texts) - 1)
-    assert answer.behind < answer.patience
-    assert answer.longest_pause < answer.patience
-
-
-@pytest.mark.parametrize(("limit", "per"), [(2, 5.0), (10, 1.0)])
-async def test_an_allowance_that_changes_in_the_middle_is_kept_too(
-    scene: DiscordScene, limit: int, per: float
-) -> None:
-    text = long_answer(4500)
-    scene.model.then(Reply((Say(text),), pace=0.01, chunk=20))
-    scene.discord.say("tell me all about tea")
-    await scene.said_with("Chapter 1")
-    scene.discord.allowance(limit, per)
-    await scene.until(lambda: tokens(scene.discord.texts[1:]) == tokens([with_tables(text)]))
-
-    is_whole_and_readable(scene, text)
-    nothing_was_refused(scene)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import pytest
 from devtools.localdiscord.faults import Delayed, ErrorResponse
-from tests.e2e.discord.answers import sentences, tokens
+from tests.e2e.discord.answers import sentences
 from tests.e2e.discord.discord_scene import DiscordScene
-from tests.e2e.discord.paused_answer import PausedAnswer, pause_answer, script_paused_answer
+from tests.e2e.discord.paused_answer import PausedAnswer, script_paused_answer
 
 from ollim_bot.offline.messages import Reply, Say
 
 SEND, EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
-# In seconds; discord.py alone would retry for 16 seconds.
-PATIENCE = 13.0
-TYPING, MARK = "POST /channels/*/typing", "PUT /channels/*/reactions/*"
 
 CAUGHT_UP = "Here.\n-# catching up on background activity..."
 
@@ -33,71 +30,6 @@ def never_above(scene: DiscordScene, question: str, answer: str) -> bool:
 
 async def until_idle(scene: DiscordScene) -> None:
     await scene.until(lambda: not any(each.reactions for each in scene.discord.messages))
-
-
-async def test_neither_a_mark_nor_typing_is_needed_for_an_answer(scene: DiscordScene) -> None:
-    scene.discord.next_fail(MARK, ErrorResponse(403, 90001), None)
-    scene.discord.next_fail(TYPING, ErrorResponse(500), 5)
-    await scene.ask("first", "One.")
-    await scene.ask("second", "Two.")
-    assert visible(scene) == ["first", "One.", "second", "Two."]
-
-
-@pytest.mark.parametrize(
-    "refusal", [ErrorResponse(404, 10008), ErrorResponse(403, 50005), ErrorResponse(400, 50035)]
-)
-async def test_where_an_edit_is_refused_the_answer_is_a_new_message(
-    scene: DiscordScene, refusal: ErrorResponse
-) -> None:
-    """Once while the answer streams, and once when it is complete."""
-    paused = await script_paused_answer(scene, "One.", "Two.")
-    scene.discord.next_fail(EDIT, refusal)
-    scene.discord.say("go on")
-    await scene.until(lambda: not scene.discord.faults_left)
-    paused.resume()
-    await scene.said("One.\n\nTwo.")
-
-    paused = await pause_answer(scene, "Three.", "Four.")
-    scene.discord.next_fail(EDIT, refusal, 2)
-    paused.resume()
-    await scene.said("Three.\n\nFour.")
-    scene.discord.mend()
-    await scene.ask("and now", "Here.")
-    await until_idle(scene)
-    expected = ["go on", "One.\n\nTwo.", "go on", "Three.\n\nFour.", "and now", "Here."]
-    await scene.until(lambda: visible(scene) == expected)
-
-
-async def test_an_edit_that_fails_again_and_again_does_not_keep_the_answer_back_for_long(
-    scene: DiscordScene,
-) -> None:
-    scene.discord.next_fail(EDIT, ErrorResponse(500), None)
-    scene.model.answers("One.")
-    scene.discord.say("first")
-    await scene.bot.answer()
-    whole_at = scene.now
-    await scene.said("One.")
-    assert scene.now - whole_at < PATIENCE
-    scene.discord.mend()
-    await scene.ask("second", "Two.")
-    await until_idle(scene)
-    await scene.until(lambda: visible(scene) == ["first", "One.", "second", "Two."])
-    assert never_above(scene, "second", "Two.")
-
-
-@pytest.mark.parametrize(
-    "refusal", [ErrorResponse(400, 50035, "Invalid Form Body"), ErrorResponse(403, 50007)]
-)
-async def test_a_second_message_that_is_refused_once_is_sent_again(
-    scene: DiscordScene, refusal: ErrorResponse
-) -> None:
-    text = sentences(70, "tea")
-    paused = await second_message_refused(scene, text, refusal, times=1)
-    paused.resume()
-    await scene.until(lambda: tokens(visible(scene)) == tokens(["go on", text, "That is all."]))
-    await scene.ask("and now", "Here.")
-    await until_idle(scene)
-    assert tokens(visible(scene)) == tokens(["go on", text, "That is all.", "and now", "Here."])
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.e2e.discord.discord_scene import WELCOME, DiscordScene
-from tests.e2e.test_reminders import left, remind
 from tests.engine.scene import tiny_png
 
-from ollim_bot.domain.inbox import OwnerMessage
-from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
-from ollim_bot.surfaces.discord.inbound import NOTHING_TO_READ
-from ollim_bot.surfaces.discord.rendering import FORK
+from ollim_bot.offline.messages import CallTool, Reply, Say
 
 MB = 1024 * 1024
-PING = CallTool("mcp__discord__ping_user", {"message": "The bank wrote."})
 
 
 async def replied(scene: DiscordScene, text: str, answer: str, *, to: str) -> str:
@@ -43,17 +38,6 @@ async def test_a_reply_quotes_what_it_is_about(scene: DiscordScene) -> None:
     assert asked.endswith("\n\n> shutting down\n\nwhy was that?")
 
 
-async def test_a_reply_to_what_a_run_had_said_opens_a_fork(scene: DiscordScene) -> None:
-    scene.model.then(Reply((PING,)))
-    remind(scene.bot, "w1", 0, "Look at the mail.")
-    ping = await scene.said_with("The bank wrote.")
-    await scene.until(lambda: not left(scene.bot))
-    asked = await replied(scene, "what do they want?", "A signature.", to=ping.id)
-    assert "> The bank wrote." in asked
-    await scene.card("Side conversation")
-    assert (await scene.said_with("A signature.")).text == f"A signature.\n-# {FORK}"
-
-
 @pytest.mark.real_process
 async def test_files_of_the_owner_reach_the_model_and_the_downloads(scene: DiscordScene) -> None:
     files = {"notes.txt": b"milk\n", "dot.png": tiny_png()}
@@ -64,26 +48,6 @@ async def test_files_of_the_owner_reach_the_model_and_the_downloads(scene: Disco
     assert len(images) == 1
     assert "downloads/notes.txt" in request.last_user_text
     assert (scene.bot.data / "downloads" / "notes.txt").read_bytes() == b"milk\n"
-
-
-async def test_a_file_that_does_not_come_is_told_with_the_message(scene: DiscordScene) -> None:
-    many = {f"{number}.txt": b"x" for number in range(11)}
-    scene.discord.say("all of them", files=many)
-    await scene.until(lambda: len(scene.model.requests) == 1 and not scene.bot.open_inputs())
-    asked = scene.model.requests[-1].last_user_text
-    assert "[10.txt could not be fetched: only 10 files can come with a message]" in asked
-    assert "downloads/9.txt" in asked
-
-    scene.discord.say("a film", files={"film.mkv": b"x" * (25 * MB + 1)})
-    await scene.until(lambda: len(scene.model.requests) == 2 and not scene.bot.open_inputs())
-    asked = scene.model.requests[-1].last_user_text
-    assert asked.endswith("a film\n[film.mkv could not be fetched: too large]")
-
-    scene.discord.next_fail("GET /attachments/*", 404)
-    scene.discord.say("a letter", files={"letter.txt": b"Dear Ada"})
-    await scene.until(lambda: len(scene.model.requests) == 3 and not scene.bot.open_inputs())
-    asked = scene.model.requests[-1].last_user_text
-    assert asked.endswith("[letter.txt could not be fetched: not there any more, or too large]")
 
 
 async def test_a_file_of_the_agent_arrives_with_its_content(scene: DiscordScene) -> None:
@@ -103,39 +67,3 @@ async def test_a_file_of_the_agent_arrives_with_its_content(scene: DiscordScene)
     assert not first[0].is_error, first[0].text
     assert second[0].is_error
     assert "Discord does not take a file of that size" in second[0].text
-
-
-async def test_waiting_messages_are_taken_as_they_stand_when_they_are_taken(
-    scene: DiscordScene,
-) -> None:
-    path = scene.bot.data / "reminders" / "w1.md"
-    scene.model.then(Hang())
-    remind(scene.bot, "w1", 0, "What is the plan?")
-    path.write_text(path.read_text().replace("---\nWhat", "background: false\n---\nWhat"))
-    await scene.model.seen(1, within=30)
-    ids = [scene.discord.say(text) for text in ("one", "two", "three")]
-    await scene.until(lambda: all("👀" in scene.discord.message(each).reactions for each in ids))
-    scene.discord.edit(ids[0], "one, corrected")
-    scene.discord.delete(ids[1])
-    await scene.until(lambda: len(scene.bot.open_inputs()) == 3)
-    await scene.until(lambda: "one, corrected" in _waiting(scene))
-    scene.discord.slash("interrupt")
-    await scene.model.seen(2, within=30)
-    assert scene.model.requests[1].last_user_text.endswith("\n\none, corrected\n\nthree")
-    await scene.until(lambda: not scene.bot.open_inputs())
-    await scene.until(lambda: not any(each.reactions for each in scene.discord.messages))
-
-
-async def test_a_message_without_anything_to_read_gets_an_honest_sentence(
-    scene: DiscordScene,
-) -> None:
-    scene.discord.send_sticker()
-    await scene.said(NOTHING_TO_READ)
-    await scene.ask("hello", "Hi Ada.")
-    assert scene.discord.texts[1:] == [NOTHING_TO_READ, "Hi Ada."]
-    assert len(scene.model.requests) == 1
-
-
-def _waiting(scene: DiscordScene) -> list[str]:
-    inbox = scene.bot.query(lambda tx: tx.inbox.get())
-    return [each.text for each in inbox.accepted if isinstance(each, OwnerMessage)]

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import pytest
-from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.patience import patience
 
 from ollim_bot.offline.messages import Hang
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.opening import open_database
 
-FORK = "side conversation · apart from the main one"
 MODES = "dontAsk, default, acceptEdits, bypassPermissions"
 MODELS = "opus, sonnet, haiku, a full model id, or default"
 THINKING = "off, adaptive, or a number of tokens such as 4000"
@@ -91,35 +86,18 @@ async def idle(scene: DiscordScene) -> None:
 
 
 async def busy(scene: DiscordScene) -> None:
-    await scene.ask("hello", "Hi Ada.")
+    await idle(scene)
     scene.model.then(Hang())
     scene.discord.say("think about it")
     await scene.model.seen(2, patience())
     await scene.said_with("Thinking…")
 
 
-async def forked(scene: DiscordScene) -> None:
-    await scene.ask("hello", "Hi Ada.")
-    scene.model.answers("Rome, in May.")
-    await scene.command("fork", topic="a trip to Rome")
-    await scene.said(f"Rome, in May.\n-# {FORK}")
-
-
-async def hello_again(scene: DiscordScene) -> None:
-    await scene.ask("hello again", "Hi again.")
-
-
 async def stopped(scene: DiscordScene) -> None:
     """Check that the running turn still runs, by stopping it."""
     assert (await scene.command("interrupt")).is_deleted
     await scene.said("-# stopped.")
-    await hello_again(scene)
-
-
-async def still_forked(scene: DiscordScene) -> None:
-    scene.model.answers("Hi again.")
-    scene.discord.say("hello again")
-    await scene.said(f"Hi again.\n-# {FORK}")
+    await scene.ask("hello again", "Hi again.")
 
 
 IN_LINE = {"clear", "compact", "fork", "interrupt", "restart", "resume", "setup"}
@@ -128,19 +106,12 @@ ELSEWHERE = {"update"}
 # The answers of these are cards with buttons in the conversation.
 CARDS = {"today": "Today, ", "sessions": "Conversations", "help": "What do you need?"}
 
-Step = Callable[[DiscordScene], Awaitable[None]]
-
 
 @pytest.mark.real_process
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [(idle, hello_again), (busy, stopped), (forked, still_forked)],
-    ids=["idle", "busy", "forked"],
-)
-async def test_commands_beside_the_conversation_are_answered_to_the_caller_alone(
-    scene: DiscordScene, before: Step, after: Step
+async def test_commands_beside_a_running_answer_are_answered_to_the_caller_alone(
+    scene: DiscordScene,
 ) -> None:
-    await before(scene)
+    await busy(scene)
     said = {message.id for message in scene.discord.said}
     asked = len(scene.model.requests)
     for row in TABLE:
@@ -156,7 +127,7 @@ async def test_commands_beside_the_conversation_are_answered_to_the_caller_alone
         "bg_concurrency": 2,
     }
     assert _kept(scene, "ping_budget.json")["capacity"] == 3
-    await after(scene)
+    await stopped(scene)
     assert "opus" in scene.model.requests[-1].model
 
 
@@ -186,63 +157,9 @@ def _has_card(scene: DiscordScene, title: str) -> bool:
     return any(str(embed.get("title")).startswith(title) for embed in embeds)
 
 
-async def test_each_argument_with_known_values_proposes_them(scene: DiscordScene) -> None:
-    assert await proposed(scene, "model", "name", "") == ["opus", "sonnet", "haiku", "default"]
-    assert await proposed(scene, "model", "name", "SO") == ["sonnet"]
-    assert await proposed(scene, "thinking", "mode", "a") == ["adaptive"]
-    assert await proposed(scene, "permissions", "mode", "d") == [
-        "dontAsk",
-        "default",
-        "acceptEdits",
-    ]
-    assert await proposed(scene, "config", "key", "model") == ["model.main", "model.fork"]
-    assert await proposed(scene, "config", "key", "timeout") == [
-        "bg_fork_timeout",
-        "fork_idle_timeout",
-        "approval_timeout",
-    ]
-    assert await proposed(scene, "resume", "id", "") == []
-    completed = {
-        (each["name"], option["name"])
-        for each in scene.discord.commands
-        for option in each.get("options", [])
-        if option.get("autocomplete")
-    }
-    assert completed == {
-        ("model", "name"),
-        ("thinking", "mode"),
-        ("permissions", "mode"),
-        ("config", "key"),
-        ("resume", "id"),
-    }
-
-
-async def test_the_menu_is_put_up_once_and_again_when_it_was_another(scene: DiscordScene) -> None:
-    await scene.until(lambda: scene.bot.query(lambda tx: tx.discord.get()).commands)
-    scene.discord.drop_gateway(4000, resumable=False)
-    await scene.ask("hello", "Hi Ada.")
-    assert scene.discord.command_puts == 1
-    await scene.bot.stop()
-    paths = DataPaths(scene.bot.data)
-    database = open_database(paths, lambda: datetime.now(UTC), is_holder=False, report=print)
-    database.run(lambda tx: tx.discord.change(lambda known: known.with_commands("of another")))
-    database.close()
-    await scene.bot.start()
-    await scene.until(lambda: scene.discord.command_puts == 2)
-    assert (await scene.command("version")).text.startswith("ollim-bot ")
-
-
 async def test_every_command_of_the_menu_is_in_these_tests(scene: DiscordScene) -> None:
     known = {row.command for row in TABLE} | IN_LINE | ELSEWHERE | CARDS.keys()
     assert {each["name"] for each in scene.discord.commands} == known
-
-
-async def proposed(scene: DiscordScene, command: str, argument: str, typed: str) -> list[str]:
-    asked = scene.discord.complete(command, argument, typed)
-    names = await asked.choice_names(patience())
-    assert asked.answered_after is not None
-    assert asked.answered_after < FIRST_ANSWER_WITHIN
-    return names
 
 
 def _kept(scene: DiscordScene, name: str) -> dict[str, object]:

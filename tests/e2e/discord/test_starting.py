@@ -164,17 +164,6 @@ async def test_a_discord_that_is_not_there_at_the_start_is_tried_until_it_is(
             assert len(local.said) == 2
 
 
-async def test_repeated_ready_events_change_nothing(scene: DiscordScene) -> None:
-    await scene.ask("hello", "Hi Ada.")
-    (session,) = scene.discord.gateway.sessions.values()
-    for _ in range(3):
-        scene.discord.gateway.tell("READY", session.frames[0]["d"])
-    await scene.ask("and now", "Still here.")
-    assert scene.discord.texts[1:] == ["Hi Ada.", "Still here."]
-    assert scene.discord.command_puts == 1
-    assert len(scene.model.requests) == 2
-
-
 @pytest.mark.real_process
 async def test_without_page_and_network_it_is_tried_again_and_greets_once(tmp_path: Path) -> None:
     async with LocalDiscord() as local:

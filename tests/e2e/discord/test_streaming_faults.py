@@ -67,56 +67,6 @@ async def test_what_goes_wrong_with_one_request_is_made_good(scene: DiscordScene
     assert visible(scene) == expected
 
 
-@pytest.mark.parametrize("pattern", [SEND, EDIT])
-async def test_a_server_error_in_the_middle_is_made_good(scene: DiscordScene, pattern: str) -> None:
-    scene.discord.next_fail(pattern, ErrorResponse(500))
-    text = await answered(scene, "what is tea?", pace=0.05)
-    await until_idle(scene)
-    assert scene.discord.faults_left == []
-    assert visible(scene) == ["what is tea?", text]
-
-
-@pytest.mark.parametrize("resumable", [True, False])
-async def test_the_socket_may_break_in_the_middle(scene: DiscordScene, resumable: bool) -> None:
-    paused = await pause_answer(scene, "One.", "Two.")
-    scene.discord.drop_gateway(resumable=resumable)
-    paused.resume()
-    await scene.said("One.\n\nTwo.")
-    await scene.ask("and now", "Here.")
-    await until_idle(scene)
-    assert visible(scene) == ["go on", "One.\n\nTwo.", "and now", "Here."]
-
-
-async def test_an_outage_in_the_middle_delays_the_answer_and_loses_nothing(
-    scene: DiscordScene,
-) -> None:
-    paused = await pause_answer(scene, "One.", "Two.")
-    await scene.discord.refuse_connections()
-    paused.resume()
-    assert await scene.bot.answer() == "One.\n\nTwo."
-    await scene.discord.accept_again()
-    await scene.said("One.\n\nTwo.")
-    await scene.ask("and now", "Here.")
-    await until_idle(scene)
-    assert visible(scene) == ["go on", "One.\n\nTwo.", "and now", "Here."]
-
-
-async def test_an_interrupt_leaves_what_was_written_with_a_mark(scene: DiscordScene) -> None:
-    scene.model.then(Stall(Reply((Say("A long story begins"),))))
-    scene.discord.say("tell me a story")
-    await scene.said("A long story begins")
-    assert await scene.bot.interrupt()
-    await scene.said("A long story begins\n-# cut off here")
-    await scene.ask("are you there?", "Here.")
-    await until_idle(scene)
-    assert visible(scene) == [
-        "tell me a story",
-        "A long story begins\n-# cut off here",
-        "are you there?",
-        "Here.",
-    ]
-
-
 @pytest.mark.real_engine
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 async def test_when_the_engine_dies_its_words_are_marked_and_the_answer_stands_below(
@@ -140,25 +90,6 @@ async def test_when_the_engine_dies_its_words_are_marked_and_the_answer_stands_b
         "thanks",
         "Any time.",
     ]
-
-
-async def test_a_newer_question_in_the_middle_of_a_long_answer_keeps_the_order(
-    scene: DiscordScene,
-) -> None:
-    scene.discord.allowance(10, 1.0)
-    begin = sentences(80, "the first")
-    scene.model.then(Stall(Reply((Say(begin),))))
-    scene.discord.say("first")
-    await scene.until(
-        lambda: len(scene.discord.said) == 3 and "the first" in scene.discord.texts[-1]
-    )
-    scene.model.answers("Both answered.")
-    scene.discord.say("second")
-    await scene.said("Both answered.")
-    await until_idle(scene)
-    first, *cut_off, second, answer = visible(scene)
-    assert (first, second, answer) == ("first", "second", "Both answered.")
-    assert " ".join("\n".join(cut_off).split()) == f"{begin} -# cut off here"
 
 
 @pytest.mark.parametrize("critical", [False, True])
@@ -186,22 +117,3 @@ async def test_a_ping_in_the_middle_stands_below_the_words_and_moves_nothing(
 
 def is_of_run(request: ModelRequest) -> bool:
     return any(TASK in text for text in spoken(request))
-
-
-@pytest.mark.parametrize("words", ["", "I write it."])
-async def test_the_answer_stands_below_the_card_that_it_waited_for(
-    scene: DiscordScene, words: str
-) -> None:
-    """The whole answer is below the card, because none of it was visible earlier."""
-    await scene.bot.command("/permissions default")
-    write = CallTool("Write", {"file_path": str(scene.bot.data / "a.txt"), "content": "milk"})
-    begin = (Say(words),) if words else ()
-    scene.model.then(Reply((*begin, write)), Reply((Say("Done."),)))
-    scene.discord.say("write it down")
-    card = await scene.card("Allow Write?")
-    await scene.until(lambda: "Write(data/a.txt) …" in scene.discord.texts[-1])
-    assert scene.discord.said[-2] is card
-    await scene.press(card, "Allow once")
-    answer = await scene.said("I write it.\n\nDone." if words else "Done.")
-    await until_idle(scene)
-    assert scene.discord.said[1:] == [card, answer]

@@ -1,23 +1,41 @@
-"""Incoming files are stored according to their content, and never overwrite a file."""
+"""Incoming files are stored by their content under safe names, durably, and never overwrite."""
 
 from __future__ import annotations
 
 import os
+import random
 import stat
+import struct
+import unicodedata
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from devtools.doubles.disks import PowerCutDisk, SteppedDisk
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from tests.storage.attachments.pictures import FORMATS, opened, picture
 from tests.storage.attachments.scene import AttachmentScene
+from tests.storage.test_power_cut import PowerCut
 
-from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.chat import IMAGES, Attachment
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.ports import IncomingFile
+from ollim_bot.store.attachments.files import (
+    LONGEST_NAME,
+    AttachmentLimits,
+    media_type_of,
+    numbered_names,
+    safe_name,
+)
+from ollim_bot.store.files import OsDisk
 
 PNG = picture("image/png")
 
@@ -197,3 +215,279 @@ def test_any_name_and_any_content_are_kept_as_they_are(
         assert scene.content_of(attachment) == content
         place = scene.data.paths.root / attachment.path
         assert place.parent in (scene.data.paths.downloads, scene.data.paths.attachments)
+
+
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+given_names = (
+    st.text() | st.text("./\\-~ \u202e\u0000\n", min_size=1) | st.text("ab😀.é", min_size=90)
+)
+
+
+@pytest.mark.parametrize(
+    ("given_name", "expected"),
+    [
+        ("report.pdf", "report.pdf"),
+        ("My Report (final).PDF", "My Report (final).PDF"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\Users\\ada\\notes.txt", "notes.txt"),
+        ("folder/", "folder"),
+        ("/", "file"),
+        ("", "file"),
+        ("..", "file"),
+        (".env", "env"),
+        ("...hidden", "hidden"),
+        ("-rf.txt", "rf.txt"),
+        ("a\x00b\nc\x1b[31m.txt", "abc[31m.txt"),
+        ("invoice\u202efdp.exe", "invoicefdp.exe"),
+        ("\u2066left\u2069.txt", "left.txt"),
+        ("two  \u00a0 words\u2028here.txt", "two words here.txt"),
+        ("half \ud83d.txt", "half.txt"),
+        ("ends. ", "ends"),
+        ('what?<is>|"this":*`.txt', "what--is---this----.txt"),
+        ("отчёт.pdf", "отчёт.pdf"),
+        ("日本語のファイル.txt", "日本語のファイル.txt"),
+        ("می\u200cخواهم.txt", "می\u200cخواهم.txt"),
+        ("e\u0301te\u0301.txt", "\u00e9t\u00e9.txt"),
+        ("x" * 300 + ".pdf", "x" * 96 + ".pdf"),
+        ("x." + "y" * 300, "x." + "y" * 98),
+        ("😀" * 90 + ".txt", "😀" * 49 + ".txt"),
+    ],
+)
+def test_a_name_keeps_what_is_safe_of_it(given_name: str, expected: str) -> None:
+    assert safe_name(given_name) == expected
+
+
+@given(given_names)
+@example("\u202e.\u202e.env")
+@example("." * 200 + "/")
+@example("\u200d")
+def test_every_name_is_safe(given_name: str) -> None:
+    for name in islice(numbered_names(safe_name(given_name)), 12):
+        assert 1 <= len(name) <= LONGEST_NAME
+        assert len(name.encode()) <= 200
+        assert not name.startswith((".", "-", " "))
+        assert not name.endswith((".", " "))
+        assert not set(name) & set('/\\<>:"|?*`\0')
+        visible = name.replace("\u200c", "").replace("\u200d", "")
+        assert visible
+        assert not {unicodedata.category(sign) for sign in visible} & HIDDEN
+
+
+@given(given_names)
+@example(f"{'0' * 82}..{'0' * 17}")
+def test_a_safe_name_stays_as_it_is(given_name: str) -> None:
+    assert safe_name(safe_name(given_name)) == safe_name(given_name)
+
+
+@given(given_names)
+def test_numbered_names_are_all_different(given_name: str) -> None:
+    names = list(islice(numbered_names(safe_name(given_name)), 120))
+    assert len(set(names)) == 120
+    assert names[0] == safe_name(given_name)
+
+
+def test_the_number_stands_before_the_ending() -> None:
+    assert list(islice(numbered_names("report.pdf"), 3)) == [
+        "report.pdf",
+        "report-2.pdf",
+        "report-3.pdf",
+    ]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(given_names)
+def test_the_file_system_takes_it(tmp_path: Path, given_name: str) -> None:
+    for name in islice(numbered_names(safe_name(given_name)), 2):
+        path = tmp_path / f".{name[:60]}.tmp"
+        path.write_bytes(b"")
+        path.rename(tmp_path / name)
+        (tmp_path / name).unlink()
+        assert (tmp_path / name).parent == tmp_path
+
+
+def in_other_form(form: str) -> bytes:
+    buffer = BytesIO()
+    Image.new("RGB", (9, 9)).save(buffer, form)
+    return buffer.getvalue()
+
+
+def mp4(brand: bytes, handler: bytes) -> bytes:
+    hdlr = b"hdlr" + bytes(8) + handler + bytes(12)
+    return struct.pack(">I", 16) + b"ftyp" + brand + bytes(4) + b"....moov" + hdlr
+
+
+@pytest.mark.parametrize("media_type", FORMATS)
+def test_the_pictures_of_the_model_are_known(media_type: str) -> None:
+    assert media_type_of(picture(media_type)) == media_type
+    assert media_type in IMAGES
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type"),
+    [
+        (in_other_form("BMP"), "image/bmp"),
+        (in_other_form("TIFF"), "image/tiff"),
+        (in_other_form("AVIF"), "image/avif"),
+        (mp4(b"heic", b"pict"), "image/heic"),
+        (mp4(b"mif1", b"pict"), "image/heic"),
+        (b"%PDF-1.7\n...", "application/pdf"),
+        (b"PK\x03\x04....", "application/zip"),
+        (b"\x1f\x8b\x08\0", "application/gzip"),
+        (b"OggS" + bytes(24) + b"OpusHead", "audio/ogg"),
+        (b"OggS" + bytes(24) + b"\x01vorbis", "audio/ogg"),
+        (b"OggS" + bytes(24) + b"\x80theora", "video/ogg"),
+        (mp4(b"M4A ", b"soun"), "audio/mp4"),
+        (mp4(b"mp42", b"soun"), "audio/mp4"),
+        (mp4(b"isom", b"vide"), "video/mp4"),
+        (b"\x1a\x45\xdf\xa3....webm....A_OPUS", "audio/webm"),
+        (b"\x1a\x45\xdf\xa3....webm....V_VP9..A_OPUS", "video/webm"),
+        (b"RIFF\x10\0\0\0WAVEfmt ", "audio/wav"),
+        (b"RIFF\x10\0\0\0AVI LIST", "video/x-msvideo"),
+        (b"fLaC....", "audio/flac"),
+        (b"ID3\x04....", "audio/mpeg"),
+        (b"\xff\xfb\x90\x64", "audio/mpeg"),
+        (b"\xff\xf1\x50\x80", "audio/aac"),
+        (b"#!AMR\n", "audio/amr"),
+        (b"BM is a short name\n", "text/plain"),
+        ("Grüße, 日本語\n".encode(), "text/plain"),
+        (b"\xff\xfeh\0i\0", "application/octet-stream"),
+        (b"a\0b", "application/octet-stream"),
+        (b"RIFF", "text/plain"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "text/plain"),
+    ],
+)
+def test_other_kinds_are_known_by_their_content(data: bytes, media_type: str) -> None:
+    assert media_type_of(data) == media_type
+
+
+@given(st.binary(max_size=40), st.sampled_from([b"", b"RIFF", b"OggS", b"\0\0\0\x10ftyp", b"\xff"]))
+def test_anything_has_a_kind(data: bytes, beginning: bytes) -> None:
+    assert media_type_of(beginning + data).count("/") == 1
+
+
+def noted(media_type: str) -> str:
+    return Attachment("x", "downloads/x", media_type, 1).unread_note
+
+
+def test_what_nobody_can_read_is_said_honestly() -> None:
+    sentence = "I cannot hear voice messages and other recordings yet; downloads/x is kept."
+    assert noted("audio/ogg") == noted("audio/mp4") == sentence
+    assert noted("video/mp4") == "I cannot watch videos; downloads/x is kept."
+    assert noted("image/heic") == (
+        "I can see PNG, JPEG, GIF and WebP pictures only; downloads/x is kept."
+    )
+
+
+@pytest.mark.parametrize("media_type", [*FORMATS, "text/plain", "application/pdf"])
+def test_nothing_is_said_about_what_can_be_read(media_type: str) -> None:
+    assert noted(media_type) == ""
+
+
+SMALL = AttachmentLimits(file=5000, downloads=1000)
+
+
+def test_files_leave_after_thirty_days(scene: AttachmentScene) -> None:
+    scene.keep(b"old")
+    scene.keep(PNG)
+    scene.now += timedelta(days=20)
+    scene.keep(b"newer", "newer.txt")
+    assert scene.store().clean(scene.now + timedelta(days=9, hours=23)) == 0
+    assert scene.store().clean(scene.now + timedelta(days=10, minutes=1)) == 2
+    assert scene.downloads() == ["newer.txt"]
+    assert list(scene.data.paths.attachments.iterdir()) == []
+
+
+def test_cleaning_leaves_links_folders_and_what_was_moved_in_lately(scene: AttachmentScene) -> None:
+    downloads = scene.data.paths.downloads
+    (downloads / "folder").mkdir()
+    (downloads / "folder" / "file").write_bytes(b"x")
+    (downloads / "link").symlink_to(scene.data.paths.identity)
+    (downloads / "moved").write_bytes(b"x")
+    os.utime(downloads / "moved", (0, 0))
+    assert scene.store().clean(datetime.now(UTC)) == 0
+    assert scene.store().clean(datetime.now(UTC) + timedelta(days=31)) == 1
+    assert scene.downloads() == ["folder", "link"]
+    assert scene.data.paths.identity.exists()
+
+
+def test_the_oldest_downloads_make_room_for_a_new_one(scene: AttachmentScene) -> None:
+    for number in range(3):
+        scene.keep(bytes(300), f"{number}.bin", SMALL)
+        scene.now += timedelta(days=1)
+    scene.keep(bytes(300), "3.bin", SMALL)
+    assert scene.downloads() == ["1.bin", "2.bin", "3.bin"]
+
+
+def test_todays_downloads_never_make_room(scene: AttachmentScene) -> None:
+    scene.keep(bytes(300), "yesterday.bin", SMALL)
+    scene.now += timedelta(days=1)
+    for number in range(3):
+        scene.keep(bytes(300), f"{number}.bin", SMALL)
+    with pytest.raises(WrongInput, match=r"^4\.bin does not fit: the files of today"):
+        scene.keep(bytes(300), "4.bin", SMALL)
+    assert scene.downloads() == ["0.bin", "1.bin", "2.bin"]
+
+
+def test_pictures_take_no_room_of_the_downloads(scene: AttachmentScene) -> None:
+    limits = AttachmentLimits(downloads=len(PNG))
+    scene.keep(PNG, "a.png", limits)
+    scene.keep(b"x" * len(PNG), "a.txt", limits)
+    assert len(list(scene.data.paths.attachments.iterdir())) == 1
+
+
+def test_cleaning_also_takes_what_is_too_much(scene: AttachmentScene) -> None:
+    for number in range(3):
+        scene.keep(bytes(500), f"{number}.bin")
+        scene.now += timedelta(days=1)
+    assert scene.store(SMALL).clean(scene.now) == 1
+    assert scene.downloads() == ["1.bin", "2.bin"]
+
+
+@pytest.mark.parametrize("content", [b"words", PNG], ids=["file", "picture"])
+def test_a_disk_that_refuses_leaves_the_file_where_it_was(
+    scene: AttachmentScene, content: bytes
+) -> None:
+    for step in ("write", "sync", "link", "sync_folder"):
+
+        def refuse(happening: str, _: Path, step: str = step) -> None:
+            if happening == step:
+                raise OSError(28, "No space left on device")
+
+        file = scene.file(content)
+        with pytest.raises(WriteFailed, match="No space left on device"):
+            scene.store(disk=SteppedDisk(OsDisk(), refuse)).keep(InputId("m1"), file)
+        assert file.path.read_bytes() == content
+        assert not list(scene.data.paths.root.rglob(".*.tmp"))
+
+
+@pytest.mark.parametrize("content", [b"words", PNG], ids=["file", "picture"])
+def test_what_was_kept_survives_a_power_cut(
+    scene: AttachmentScene, content: bytes, pytestconfig: pytest.Config
+) -> None:
+    """A power cut during the storing leaves the file whole: stored, or where it was."""
+    for steps in range(10):
+        rng = random.Random(f"{pytestconfig.option.chaos_seed} {steps}")
+        disk = PowerCutDisk(OsDisk(), rng)
+        file = scene.file(content, f"{steps}.txt")
+        kept: list[Attachment] = []
+        with suppress(PowerCut):
+            counted = SteppedDisk(disk, until(steps))
+            kept.append(scene.store(disk=counted).keep(InputId(str(steps)), file))
+        disk.cut()
+        if kept:
+            assert scene.content_of(kept[0]) == content
+        else:
+            assert file.path.read_bytes() == content
+    assert kept
+
+
+def until(steps: int) -> Callable[[str, Path], None]:
+    left = [steps]
+
+    def before(_: str, __: Path) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise PowerCut
+
+    return before

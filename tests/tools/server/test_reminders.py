@@ -1,28 +1,40 @@
-"""`add_reminder`, `list_reminders`, `cancel_reminder`: their answers match the stored files."""
+"""The tools of reminders: their answers match the files, and a chain ends."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.domain.strategies import reminders
 from tests.storage.data_directory import DataDirectory, QuickDisk
+from tests.stores import Stores, memory_stores
 from tests.tools.server.tool_scene import (
+    BACKGROUND,
     BERLIN,
     EVERYWHERE,
     NOW,
     NOWHERE,
     MakeToolScene,
+    ToolScene,
     make_tool_scene,
 )
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Reminder
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.initiative import MOST_CHECKS, SetByAgent
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.moments import later
-from ollim_bot.domain.runs import RunKind
+from ollim_bot.domain.occurrences import Answer, Occurrence
+from ollim_bot.domain.runs import RunKind, taint_of_job
 from ollim_bot.domain.taint import Taint
 from ollim_bot.errors import BadJob, DuplicateId, WrongInput
 from ollim_bot.store.transaction import Transaction
@@ -394,3 +406,300 @@ async def test_a_run_sets_nothing_that_comes_without_judgement(tool_scene: MakeT
     refused = await at.is_refused("add_reminder", **CARELESS)
     assert "plain: this is only for what the owner asked for" in refused
     assert "nag: this is only for what the owner asked for" in refused
+
+
+TOOL = "settle_reminder"
+
+
+def ask(at: ToolScene, name: str, words: str, kind: ItemKind | None = None) -> DueItem:
+    job = Reminder(JobSpec(id=name, message=words, kind=kind), NOW)
+    occurrence = Occurrence.scheduled(JobKind.REMINDER, name, NOW)
+    item = DueItem.of(job, occurrence, MessageId(name), NOW)
+    assert at.stores.state.run(lambda tx: tx.due_items.add(item))
+    return item
+
+
+def answer_of(at: ToolScene, item: DueItem) -> Answer | None:
+    found = at.stores.state.query(lambda tx: tx.due_items.get(item.key))
+    return found.answer if found else None
+
+
+@pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
+async def test_a_reminder_is_settled_by_its_words_or_its_key(
+    tool_scene: MakeToolScene, kind: RunKind
+) -> None:
+    at = tool_scene(kind)
+    water, mum = ask(at, "w", "Drink water."), ask(at, "m", "Call mum.")
+    assert "✓ Drink water · 9:00" in await at.works(TOOL, item="water", action="done")
+    assert (answer_of(at, water), answer_of(at, mum)) == (Answer.DONE, None)
+    await at.works(TOOL, item=mum.key, action="snooze", until="in 1 hour")
+    (copy,) = at.stores.reminders.all()
+    assert copy.item.run_at == later(at.clock.now(), timedelta(hours=1))
+
+
+async def test_what_may_mean_two_is_asked_back(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
+    ask(at, "m", "Call mum.")
+    ask(at, "d", "Call dad.")
+    with pytest.raises(WrongInput, match=r"“Call mum.” .*, “Call dad.” "):
+        await at.call(TOOL, item="call", action="done")
+    await at.works(TOOL, item="mum", action="done")
+    await at.works(TOOL, item="dad", action="done")
+    with pytest.raises(WrongInput, match=r"“Call mum.” .*, “Call dad.” "):
+        await at.call(TOOL, item="call", action="undo")
+
+
+async def test_a_dose_that_is_done_is_taken(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
+    pill = ask(at, "p", "Pill", ItemKind.DOSE)
+    await at.works(TOOL, item="Pill", action="done")
+    assert answer_of(at, pill) is Answer.TAKEN
+    with pytest.raises(WrongInput, match="No reminder waits"):
+        await at.call(TOOL, item="Pill", action="done")
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "answer"),
+    [
+        ("done", None, Answer.DONE),
+        ("not_today", None, Answer.MOVED),
+        ("let_go", None, Answer.LET_GO),
+        ("not_today", ItemKind.DOSE, Answer.NOT_TAKEN),
+        ("let_go", ItemKind.DOSE, Answer.NOT_TAKEN),
+    ],
+)
+async def test_each_action_is_that_of_its_button_and_can_be_undone(
+    tool_scene: MakeToolScene, action: str, kind: ItemKind | None, answer: Answer
+) -> None:
+    at = tool_scene(RunKind.MAIN)
+    item = ask(at, "p", "Pill", kind)
+    await at.works(TOOL, item="pill", action=action)
+    assert answer_of(at, item) is answer
+    moved = [each.item.run_at for each in at.stores.reminders.all()]
+    assert moved == ([NOW + timedelta(days=1)] if answer is Answer.MOVED else [])
+    assert "Open again" in await at.works(TOOL, item="pill", action="undo")
+    assert answer_of(at, item) is None
+    assert not at.stores.reminders.all()
+    assert not at.stores.state.query(lambda tx: tx.updates.get()).entries
+    with pytest.raises(WrongInput, match="can be taken back any more"):
+        await at.call(TOOL, item="pill", action="undo")
+
+
+async def test_putting_off_needs_a_moment_and_a_background_run_settles_nothing(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(RunKind.MAIN)
+    pill = ask(at, "p", "Pill")
+    with pytest.raises(WrongInput, match="until when"):
+        await at.call(TOOL, item="Pill", action="snooze")
+    alone = tool_scene(RunKind.BACKGROUND)
+    await alone.is_refused(TOOL, item="Pill", action="done")
+    assert answer_of(at, pill) is None
+
+
+PLAN = Routine(JobSpec(id="plan", message="Plan.", background=True), Cron.parse("0 9 * * *"))
+
+
+def run_of(root: Path, stores: Stores, number: int = 1, *, allow_ping: bool = True) -> ToolScene:
+    at = make_tool_scene(root, job=PLAN, stores=stores, allow_ping=allow_ping)
+    at.context.run.occurrence = f"routine:plan:2026-11-16T08:0{number}:00Z"
+    return at
+
+
+def only(stores: Stores) -> Reminder:
+    (one,) = stores.reminders.all()
+    return one.item
+
+
+async def set_one(at: ToolScene, **more: object) -> str:
+    answer = await at.call("add_reminder", prompt="Call mum", delay_minutes=5, **more)
+    return answer.text if answer.is_error else ""
+
+
+async def test_it_is_marked_and_says_what_it_costs(tmp_path: Path) -> None:
+    stores = memory_stores(NOW)
+    at = run_of(tmp_path, stores)
+    answer = await at.works("add_reminder", prompt="Call mum", delay_minutes=5)
+    assert "it takes a ping of the budget when it is due" in answer
+    assert (only(stores).spec.set_by, only(stores).must) == ("routine:plan", False)
+    assert "set by routine:plan" in await at.works("list_reminders")
+
+
+async def test_the_fourth_of_a_run_and_the_eleventh_of_a_day_are_refused(tmp_path: Path) -> None:
+    stores = memory_stores(NOW)
+    said = [await set_one(run_of(tmp_path, stores, n)) for n in range(1, 5) for _ in range(4)]
+    assert [bool(each) for each in said[:4]] == [False, False, False, True]
+    assert "Leave the rest with `report_updates`, or end without it." in said[3]
+    assert len(stores.reminders.all()) == 10
+    assert said[-1].startswith("All runs of a job set 10 jobs a day at most")
+
+
+@pytest.mark.parametrize("said", [{"must": True}, {"foreground": True}])
+async def test_an_order_or_a_turn_of_the_conversation_is_not_its_to_set(
+    tmp_path: Path, said: dict[str, object]
+) -> None:
+    stores = memory_stores(NOW)
+    assert await set_one(run_of(tmp_path, stores), **said)
+    assert stores.reminders.all() == []
+    assert stores.state.query(lambda tx: tx.initiative.get()) == SetByAgent()
+
+
+async def test_what_a_silent_run_sets_is_silent(tmp_path: Path) -> None:
+    stores = memory_stores(NOW)
+    assert await set_one(run_of(tmp_path, stores, allow_ping=False)) == ""
+    assert not only(stores).spec.allow_ping
+
+
+async def test_in_the_conversation_it_is_what_the_owner_asked_for(
+    tool_scene: MakeToolScene,
+) -> None:
+    for kind in (RunKind.MAIN, RunKind.FORK):
+        at = tool_scene(kind)
+        for _ in range(12):
+            assert await set_one(at) == ""
+        assert {one.item.spec.set_by for one in at.stores.reminders.all()} == {None}
+        assert at.stores.state.query(lambda tx: tx.initiative.get()) == SetByAgent()
+    assert RunKind.MAIN not in BACKGROUND
+
+
+async def test_a_run_by_hand_is_bounded_too(tmp_path: Path) -> None:
+    stores = memory_stores(NOW)
+    at = run_of(tmp_path, stores)
+    at.context.run = replace(at.context.run, occurrence="routine:plan:2026-11-16T08:01:00Z:manual")
+    assert [bool(await set_one(at)) for _ in range(4)] == [False, False, False, True]
+
+
+CHECK = Reminder(JobSpec(id="root", message="Has Ann answered?", background=True), NOW, Chain(2))
+
+
+@pytest.mark.parametrize("kind", EVERYWHERE)
+async def test_the_next_check_is_set_in_whatever_run_a_check_happens(
+    tool_scene: MakeToolScene, kind: RunKind
+) -> None:
+    at = tool_scene(kind, job=CHECK)
+    answer = await at.works("follow_up_chain", minutes_from_now=30)
+    (one,) = at.stores.reminders.all()
+    assert answer == f"Next check set: today 9:30 (in 30 min). File: {one.path}"
+    assert one.item.chain == Chain(2, 1, "root")
+    assert one.item.run_at == later(at.clock.now(), timedelta(minutes=30))
+    assert at.run.follow_up == one.item.spec.id
+
+
+@settings(max_examples=12)
+@given(reminders, st.integers(1, 20))
+async def test_a_follow_up_inherits_everything_but_its_name_its_moment_and_its_depth(
+    job: Reminder, left: int
+) -> None:
+    is_bounded = job.spec.set_by is not None or job.spec.untrusted is not None
+    depth = min(job.chain.depth, MOST_CHECKS - 2) if is_bounded else job.chain.depth
+    chain = Chain(depth + left, depth, job.chain.parent)
+    job = replace(job, chain=chain)
+    at = make_tool_scene(NOWHERE, job=job)
+    await at.works("follow_up_chain", minutes_from_now=30)
+    (one,) = at.stores.reminders.all()
+    assert replace(one.item.spec, id=job.spec.id) == job.spec
+    assert one.item.chain == Chain(chain.max, chain.depth + 1, chain.parent or job.spec.id)
+    assert one.item.due(BERLIN) == later(at.clock.now(), timedelta(minutes=30))
+
+
+async def test_a_second_call_takes_the_place_of_the_first(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(job=CHECK)
+    await at.works("follow_up_chain", minutes_from_now=30)
+    await at.works("follow_up_chain", minutes_from_now=60)
+    (one,) = at.stores.reminders.all()
+    assert one.item.run_at == later(at.clock.now(), timedelta(hours=1))
+    assert one.item.chain.depth == 1
+    assert at.run.follow_up == one.item.spec.id
+
+
+async def test_a_second_call_that_is_wrong_leaves_the_first(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(job=CHECK)
+    await at.works("follow_up_chain", minutes_from_now=30)
+    with pytest.raises(WrongInput, match="more than 0"):
+        await at.call("follow_up_chain", minutes_from_now=0)
+    (one,) = at.stores.reminders.all()
+    assert one.item.run_at == later(at.clock.now(), timedelta(minutes=30))
+
+
+async def test_a_second_call_does_not_mind_that_the_first_was_cancelled(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(job=CHECK)
+    await at.works("follow_up_chain", minutes_from_now=30)
+    at.stores.reminders.remove(str(at.run.follow_up))
+    await at.works("follow_up_chain", minutes_from_now=60)
+    assert len(at.stores.reminders.all()) == 1
+
+
+async def test_a_chain_has_one_check_more_than_follow_ups_and_ends_with_advice(
+    tool_scene: MakeToolScene,
+) -> None:
+    answers = []
+    for depth in range(4):
+        job = replace(CHECK, chain=Chain(2, depth))
+        answers.append(await tool_scene(job=job).call("follow_up_chain", minutes_from_now=5))
+    assert [answer.is_error for answer in answers] == [False, False, True, True]
+    assert "last check" in answers[2].text
+    assert "ping the owner" in answers[2].text
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        None,
+        replace(CHECK, chain=Chain()),
+        Routine(JobSpec(id="r", message="Plan the day"), Cron.parse("0 9 * * *")),
+    ],
+)
+async def test_where_there_is_no_chain_a_reminder_is_the_way(
+    tool_scene: MakeToolScene, job: Reminder | Routine | None
+) -> None:
+    at = tool_scene(job=job)
+    reason = await at.is_refused("follow_up_chain", minutes_from_now=5)
+    assert "Use `add_reminder`" in reason
+    assert at.stores.reminders.all() == []
+
+
+BY_RUN = replace(CHECK, spec=replace(CHECK.spec, set_by="routine:plan"))
+
+BY_PAGE = replace(CHECK, spec=replace(CHECK.spec, untrusted="web page"))
+
+
+@pytest.mark.parametrize(
+    ("job", "read", "asked", "minutes"),
+    [
+        (BY_RUN, (), 0.0001, 5),
+        (BY_PAGE, (), 4.9, 5),
+        (CHECK, ("mail",), 1, 5),
+        (CHECK, (), 0.001, 1),
+        (BY_RUN, (), 5, 5),
+        (BY_PAGE, (), 30, 30),
+        (CHECK, (), 2, 2),
+    ],
+)
+async def test_a_pause_that_is_too_short_is_raised_and_the_answer_says_so(
+    tool_scene: MakeToolScene, job: Reminder, read: tuple[str, ...], asked: float, minutes: int
+) -> None:
+    at = tool_scene(job=job)
+    at.run.taint = Taint(read) if read else taint_of_job(job)
+    answer = await at.works("follow_up_chain", minutes_from_now=asked)
+    (one,) = at.stores.reminders.all()
+    assert one.item.run_at == later(at.clock.now(), timedelta(minutes=minutes))
+    is_said = f"The shortest pause here is {minutes} min, so it was raised" in answer
+    assert is_said is (asked < minutes)
+
+
+@pytest.mark.parametrize(("job", "checks"), [(BY_RUN, 10), (BY_PAGE, 10), (CHECK, 31)])
+async def test_a_thousand_checks_are_ten_unless_the_owner_asked_for_them(
+    tool_scene: MakeToolScene, job: Reminder, checks: int
+) -> None:
+    """Also where the file says so: an older version may have written it."""
+    made, job = 1, replace(job, chain=Chain(1000))
+    while made < 31:
+        at = tool_scene(job=job)
+        answer = await at.call("follow_up_chain", minutes_from_now=0.001)
+        if answer.is_error:
+            assert "last check" in answer.text
+            break
+        job, made = at.stores.reminders.get(str(at.run.follow_up)).item, made + 1
+    assert made == checks

@@ -1,16 +1,27 @@
-"""All tools of a run: who judges a call, what is noted of it, and when the run may end."""
+"""All tools of a run: who judges a call, what is noted of it, and what the small ones do."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.tools.server.tool_scene import EVERYWHERE, NOW, MakeToolScene, ToolScene, make_tool_scene
+from tests.tools.server.tool_scene import (
+    BACKGROUND,
+    EVERYWHERE,
+    NOW,
+    MakeToolScene,
+    ToolScene,
+    make_tool_scene,
+)
 
-from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.forks import Discard, Fork, ForkExit, Report, Save
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.jobs import ReportMode
-from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset
+from ollim_bot.domain.runs import EnterFork, Run, RunKind, RunPolicy
+from ollim_bot.domain.schedule import GivenNames
+from ollim_bot.ports import Refusal, Tool, ToolAnswer, ToolCall, Toolset
+from ollim_bot.tools.context import docs_folder
 from ollim_bot.tools.toolset import toolset
 
 DISCORD = (
@@ -18,6 +29,7 @@ DISCORD = (
     "break_down", "discord_embed", "send_file", "ping_user", "report_updates", "enter_fork",
     "exit_fork", "save_context", "update_names",
 )  # fmt: skip
+
 PARAMETERS = {
     "discord_embed": ["title*", "description", "color", "fields", "buttons", "job", "critical"],
     "ping_user": ["message*", "critical"],
@@ -149,3 +161,259 @@ async def test_whether_a_turn_may_end_is_a_matter_of_its_own_run(tool_scene: Mak
     tools = toolset(at.context, nothing)
     at.context.run = Run(RunPolicy(RunKind.MAIN, ()), NOW, pings=[MessageId("1")])
     assert await tools.may_end() is None
+
+
+EXITS = [("exit_fork", Discard()), ("save_context", Save())]
+
+
+@pytest.mark.parametrize(
+    ("given", "intent"),
+    [
+        ({}, EnterFork()),
+        ({"topic": " The trip\nto Rome "}, EnterFork("The trip to Rome")),
+        ({"topic": "Rome", "idle_timeout": 20}, EnterFork("Rome", 20)),
+        ({"idle_timeout": 20.0}, EnterFork("", 20)),
+    ],
+)
+async def test_a_fork_is_opened_from_the_main_session(
+    tool_scene: MakeToolScene, given: dict[str, object], intent: EnterFork
+) -> None:
+    at = tool_scene(RunKind.MAIN)
+    assert "End your turn" in await at.works("enter_fork", **given)
+    assert at.wanted == [intent]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EVERYWHERE if kind is not RunKind.MAIN])
+async def test_and_from_nowhere_else(tool_scene: MakeToolScene, kind: RunKind) -> None:
+    at = tool_scene(kind)
+    assert "main session only" in await at.is_refused("enter_fork", topic="Rome")
+    assert at.wanted == []
+
+
+@pytest.mark.parametrize(("name", "intent"), EXITS)
+async def test_a_fork_is_left_from_within(
+    tool_scene: MakeToolScene, name: str, intent: ForkExit
+) -> None:
+    at = tool_scene(RunKind.FORK)
+    assert "when this turn has ended" in await at.works(name)
+    assert at.wanted == [intent]
+
+
+async def test_what_the_agent_saves_is_not_confirmed_yet(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.FORK)
+    assert "The owner is asked" in await at.works("save_context")
+    assert at.wanted == [Save()]
+
+
+async def test_what_cannot_be_saved_is_refused_at_once_with_the_reason(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(RunKind.FORK)
+    now = at.clock.now()
+    gone_on = Fork("f1", SessionId("f"), SessionId("old"), "", timedelta(minutes=10), now, now)
+    at.stores.state.run(lambda tx: tx.fork.put(gone_on))
+    at.stores.state.run(lambda tx: tx.session.put(SessionId("new")))
+    assert "the main conversation has gone on" in await at.is_refused("save_context")
+    assert at.wanted == []
+
+
+@pytest.mark.parametrize(("name", "_"), EXITS)
+@pytest.mark.parametrize("kind", [kind for kind in EVERYWHERE if kind is not RunKind.FORK])
+async def test_where_there_is_no_fork_there_is_nothing_to_leave(
+    tool_scene: MakeToolScene, name: str, _: ForkExit, kind: RunKind
+) -> None:
+    at = tool_scene(kind)
+    assert "nothing to leave" in await at.is_refused(name)
+    assert at.wanted == []
+
+
+MAY_REPORT = [mode for mode in ReportMode if mode is not ReportMode.BLOCKED]
+
+
+@pytest.mark.parametrize("kind", BACKGROUND)
+@pytest.mark.parametrize("mode", MAY_REPORT)
+async def test_the_report_of_a_background_run_waits_for_the_main_session(
+    tool_scene: MakeToolScene, kind: RunKind, mode: ReportMode
+) -> None:
+    at = tool_scene(kind, report=mode)
+    answer = await at.works("report_updates", message=" Three mails\nneed replies. ")
+    assert "at its next turn" in answer
+    (update,) = at.stores.updates.read().entries
+    assert (update.message, update.ts) == ("Three mails need replies.", at.clock.now())
+    assert at.run.reports == ["Three mails need replies."]
+    assert not at.run.owes_report
+    assert at.poster.messages == []
+
+
+@pytest.mark.parametrize("kind", BACKGROUND)
+async def test_where_reports_are_blocked_the_tool_refuses(
+    tool_scene: MakeToolScene, kind: RunKind
+) -> None:
+    at = tool_scene(kind, report=ReportMode.BLOCKED)
+    assert "End without it" in await at.is_refused("report_updates", message="Done.")
+    assert at.stores.updates.read().entries == ()
+    assert at.run.reports == []
+
+
+@pytest.mark.parametrize("kind", [*BACKGROUND, RunKind.FORK])
+async def test_an_empty_report_is_no_report(tool_scene: MakeToolScene, kind: RunKind) -> None:
+    at = tool_scene(kind, report=ReportMode.ALWAYS)
+    assert "needs words" in await at.is_refused("report_updates", message=" \n ")
+    assert at.run.owes_report
+    assert at.stores.updates.read().entries == ()
+    assert at.wanted == []
+
+
+async def test_in_a_fork_it_is_the_way_out_that_leaves_a_summary(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.FORK)
+    await at.works("report_updates", message="We chose Rome.")
+    assert at.wanted == [Report("We chose Rome.")]
+    assert at.stores.updates.read().entries == ()
+
+
+async def test_the_main_session_has_nobody_to_report_to(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
+    assert "This is the main session" in await at.is_refused("report_updates", message="Done.")
+    assert at.stores.updates.read().entries == ()
+
+
+def names(at: ToolScene) -> GivenNames:
+    known: GivenNames = at.stores.state.query(lambda tx: tx.names.get())
+    return known
+
+
+async def test_a_name_is_remembered_and_the_other_one_stays(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
+    at.stores.state.run(lambda tx: tx.names.put(GivenNames(bot="Ollim")))
+    answer = await at.works("update_names", user_name=" Sam  Gray ", bot_name="")
+    assert answer == "From now on the owner is called Sam Gray."
+    assert names(at) == GivenNames("Sam Gray", "Ollim")
+
+
+async def test_both_names_are_said_back(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
+    answer = await at.works("update_names", user_name="Sam", bot_name="Kit")
+    assert answer == "From now on the owner is called Sam and you are called Kit."
+    assert names(at) == GivenNames("Sam", "Kit")
+
+
+@pytest.mark.parametrize("given", [{}, {"user_name": " "}, {"bot_name": "x" * 81}])
+async def test_what_is_no_name_is_refused(
+    tool_scene: MakeToolScene, given: dict[str, object]
+) -> None:
+    at = tool_scene(RunKind.MAIN)
+    assert "up to 80 characters" in await at.is_refused("update_names", **given)
+    assert names(at) == GivenNames()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EVERYWHERE if kind is not RunKind.MAIN])
+async def test_nowhere_but_in_the_main_conversation(
+    tool_scene: MakeToolScene, kind: RunKind
+) -> None:
+    at = tool_scene(kind)
+    assert "main conversation only" in await at.is_refused("update_names", user_name="Sam")
+    assert names(at) == GivenNames()
+
+
+PAGES = {
+    "settings": "# Settings\n\nAll of them.\n\n## Time zone\n\nWhere you are.\n",
+    "web": "# The page\n\nIt opens in a browser.\n\n## Keys\n\nThe zone of keys.\n",
+    "loose": "Words without a heading about the zone.\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name, content in PAGES.items():
+        (folder / f"{name}.md").write_text(content)
+    (folder / "secret.txt").write_text("zone")
+    (tmp_path / "outside.md").write_text("zone")
+    return folder
+
+
+def reader(folder: Path) -> ToolScene:
+    scene = make_tool_scene(folder)
+    scene.context.docs = folder
+    return scene
+
+
+async def search(folder: Path, query: str) -> str:
+    return await reader(folder).works("search_docs", query=query)
+
+
+async def read(folder: Path, page: str) -> ToolAnswer:
+    return await reader(folder).call("read_doc", page=page)
+
+
+async def test_a_search_finds_sections_the_best_first(folder: Path) -> None:
+    """A page without a match does not hide the others."""
+    found = await search(folder, "Which time ZONE?")
+    assert found.split("\n\n") == [
+        "settings — Time zone\nWhere you are.",
+        "web — Keys\nThe zone of keys.",
+    ]
+
+
+@pytest.mark.parametrize("query", ["xylophone", "", "?!"])
+async def test_a_search_that_finds_nothing_names_the_pages(folder: Path, query: str) -> None:
+    assert "There are these pages: loose, settings, web." in await search(folder, query)
+
+
+async def test_a_search_answers_briefly(folder: Path) -> None:
+    (folder / "long.md").write_text("\n".join(f"# Zone {n}\n\n{'zone ' * 99}" for n in range(50)))
+    found = (await search(folder, "zone")).split("\n\n")
+    assert len(found) == 8
+    assert all(len(one) < 300 for one in found)
+
+
+@pytest.mark.parametrize("name", ["settings", "settings.md", " settings "])
+async def test_a_page_is_read_whole(folder: Path, name: str) -> None:
+    assert await read(folder, name) == ToolAnswer(PAGES["settings"])
+
+
+@pytest.mark.parametrize("name", ["../outside", "secret", "secret.txt", "", "/etc/passwd"])
+async def test_no_other_file_is_read(folder: Path, name: str) -> None:
+    answer = await read(folder, name)
+    assert answer.is_error
+    assert "There are: loose, settings, web." in answer.text
+
+
+async def test_the_shipped_pages_are_there_and_none_is_too_long_to_be_read() -> None:
+    pages = sorted(path.stem for path in docs_folder().glob("*.md"))
+    assert {"cli", "settings", "web"} <= set(pages)
+    for page in pages:
+        answer = await read(docs_folder(), page)
+        assert not answer.is_error
+        assert len(answer.text) < 40_000
+    assert "settings — " in await search(docs_folder(), "settings")
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("stop the answer", "conversation — Commands"),
+        ("how do I connect Discord", "discord — Connecting it to Discord"),
+    ],
+)
+async def test_small_words_do_not_hide_what_is_meant(query: str, first: str) -> None:
+    assert (await search(docs_folder(), query)).startswith(first)
+    assert "settings — All settings" in await search(docs_folder(), "change the time zone")
+
+
+async def test_a_heading_of_small_words_is_not_what_is_meant(folder: Path) -> None:
+    (folder / "a.md").write_text("# How do I and why do I\n\nNothing.\n")
+    assert (await search(folder, "how do I and why zone")).startswith("settings — Time zone")
+    assert (await search(folder, "how do I")).startswith("a — How do I")
+
+
+async def test_part_of_a_word_is_no_word(folder: Path) -> None:
+    (folder / "long.md").write_text("# Keyboard\n\nA keystroke.\n")
+    assert "long — " not in await search(folder, "key")
+    assert "web — Keys" in await search(folder, "key")
+
+
+async def test_a_comment_in_code_is_no_heading(folder: Path) -> None:
+    (folder / "code.md").write_text("# Code\n\n```\n# xylophone\n```\n\nAfter it.\n")
+    assert await search(folder, "xylophone") == "code — Code\n``` # xylophone ``` After it."
