@@ -25,8 +25,7 @@ from bench.fixtures import (
     unused_port,
 )
 from bench.measure import Bar, Result, Unit
-from ollim_bot.offline.messages import Reply, Say
-from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.server import MessagesServer, Reply, Say
 from ollim_bot.surfaces.discord.client import use_api_url
 
 BARE = ("-m", "bench.discord")

@@ -33,8 +33,7 @@ from ollim_bot.domain.search import excerpt, folded_words, terms_of
 from ollim_bot.domain.taint import addresses_in
 from ollim_bot.domain.text import difference, slug
 from ollim_bot.domain.tool_patterns import problems
-from ollim_bot.domain.webhook_proofs import RawRequest, proof_in
-from ollim_bot.domain.webhooks import picked, read_object
+from ollim_bot.domain.webhooks import RawRequest, picked, proof_in, read_object
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.offline.actions import reminders_in, routines_in
 from ollim_bot.offline.intents import schedule_intent
@@ -46,7 +45,7 @@ from ollim_bot.prompts.turns import first_words
 from ollim_bot.store.attachments.files import media_type_of, safe_name
 from ollim_bot.store.frontmatter import parse
 from ollim_bot.surfaces.discord.split import shortened, split, with_tables
-from ollim_bot.surfaces.ntfy.rendering import wording
+from ollim_bot.surfaces.ntfy.channel import wording
 from ollim_bot.surfaces.web.frames import block_starts, plain, render
 from ollim_bot.surfaces.web.presenter import HtmlDraft
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard

@@ -32,8 +32,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.shared_files import Names
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.launcher import engine_variables, launcher
-from ollim_bot.offline.messages import ModelRequest, Reply, Say
-from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.server import MessagesServer, ModelRequest, Reply, Say
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ChatService, IncomingMessage, Status, TurnStart
 from ollim_bot.prompts.turns import build_system_prompt, read_manual

@@ -27,7 +27,7 @@ from chaos.write_faults import (
     restart_after_crash,
     wait_for_crash,
 )
-from ollim_bot.offline.messages import Cut, Fail, Failure, Hang, Reply, Say, Stall
+from ollim_bot.offline.server import Cut, Fail, Failure, Hang, Reply, Say, Stall
 
 _SEND, _EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 _READ, _ANY = "GET /channels/*", "* /channels/*"

@@ -11,8 +11,8 @@ from devtools.scripted_model import Answer
 
 from chaos.checker import TASK
 from chaos.record import Record
-from ollim_bot.offline.messages import CallTool, Failure, Hang, ModelRequest, Reply, Say, Stall
 from ollim_bot.offline.rules import asks_for_summary, side_answer, summary
+from ollim_bot.offline.server import CallTool, Failure, Hang, ModelRequest, Reply, Say, Stall
 
 _PING, _REPORT = "mcp__discord__ping_user", "mcp__discord__report_updates"
 _LONG = " ".join(f"This is sentence number {number} of it." for number in range(70))

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Self
 
-from ollim_bot.offline.messages import Failure, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import asks_for_summary, side_answer, summary
+from ollim_bot.offline.server import Failure, ModelRequest, Reply, Say
 
 Answer = Reply | Failure
 Predicate = Callable[[ModelRequest], bool]

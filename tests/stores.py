@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from devtools.doubles.memory import RecordingStore, memory_repositories
 
-from ollim_bot.domain.button_prompts import ButtonPrompts
+from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.ids import SessionId

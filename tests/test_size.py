@@ -16,9 +16,10 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
-    "lines": 114_339,
-    "private functions that are named once": 1937,
-    "private functions with fewer than six lines that are named once": 515,
+    "lines": 111_842,
+    "files": 453,
+    "private functions that are named once": 1894,
+    "private functions with fewer than six lines that are named once": 506,
     "handlers of a storage error": 115,
     "handlers of every error": 58,
 }
@@ -31,9 +32,9 @@ FILES_THAT_NAME = {
     "allowed_tools": 17,
     "first_step": 9,
     "isolated": 9,
-    "nag": 21,
+    "nag": 19,
     "set_by": 17,
-    "thinking": 21,
+    "thinking": 20,
     "update_main_session": 9,
 }
 
@@ -85,6 +86,7 @@ def counted() -> dict[str, int]:
     ]
     numbers = (
         sum(text.count("\n") for text in texts().values()),
+        len(texts()),
         len(once),
         sum(each.lines < SHORT for each in once),
         sum("StorageError" in each for each in caught()),

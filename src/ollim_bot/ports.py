@@ -24,7 +24,6 @@ from ollim_bot.domain.usage import Price
 
 # Only annotations name these: a command of the CLI imports this file, and should start fast.
 if TYPE_CHECKING:
-    from ollim_bot.domain.careful import CarefulTime
     from ollim_bot.domain.chat import Attachment, ChatMessage
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.jobs import JobText, Reminder, RepositoryReport, Routine, StoredJob
     from ollim_bot.domain.runs import Subagents
     from ollim_bot.domain.runtime_config import Thinking
-    from ollim_bot.domain.taint import Untrusted
+    from ollim_bot.domain.taint import CarefulTime, Untrusted
     from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange
     from ollim_bot.domain.usage import Usage
     from ollim_bot.view_ports import Views

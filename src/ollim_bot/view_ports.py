@@ -10,13 +10,11 @@ from ollim_bot.domain.about_me import AboutMe
 from ollim_bot.domain.change_list import ChangeList
 from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
-from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_list import JobList
 from ollim_bot.domain.run_list import RunList, RunPage
 from ollim_bot.domain.session_list import SessionList
-from ollim_bot.domain.setting_view import SettingsView
-from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.domain.views import HealthReport, Preview, SettingsView, ViewAnswer
 from ollim_bot.domain.week import WeekView
 
 Shown_co = TypeVar("Shown_co", covariant=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
     from ollim_bot.settings import Secret, Settings
     from ollim_bot_standby.keys import Keys
-    from ollim_bot_standby.machine import Machine
+    from ollim_bot_standby.machines import Machine
     from ollim_bot_standby.stored_files import FilesState
 
 _NEEDS_PSYCOPG = (
@@ -523,7 +523,7 @@ def rows_in_file(caller: Caller, say: Callable[[str], None]) -> Iterator[None]:
     _require_psycopg()
     from ollim_bot_standby import moving
     from ollim_bot_standby.keys import key_names
-    from ollim_bot_standby.machine import Machine
+    from ollim_bot_standby.machines import Machine
 
     here = Machine(settings.paths, caller.environ, caller.now, say)
     with moving.rows_in_file(here, _url(settings), key_names(settings)):
@@ -553,7 +553,7 @@ def _stopped_machine(caller: Caller, settings: Settings) -> Machine:
 
 
 def _machine(caller: Caller, settings: Settings) -> Machine:
-    from ollim_bot_standby.machine import Machine
+    from ollim_bot_standby.machines import Machine
 
     def now() -> datetime:
         return caller.now().astimezone(settings.zone)

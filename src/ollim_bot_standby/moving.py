@@ -39,10 +39,8 @@ from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot_standby.errors import ServerGone
 from ollim_bot_standby.file_index import FileIndex
-from ollim_bot_standby.file_layout import ChangedFile, FileLayout, WaitingFiles
-from ollim_bot_standby.file_rows import FileRows
-from ollim_bot_standby.machine import Machine, machine_id
-from ollim_bot_standby.machines import FoundServer, HandOver
+from ollim_bot_standby.file_layout import ChangedFile, FileLayout, FileRows, WaitingFiles
+from ollim_bot_standby.machines import FoundServer, HandOver, Machine, machine_id
 from ollim_bot_standby.postgres.connection import Address, address_of_any, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot_standby.postgres.lease import Lease

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from ollim_bot.app.services import Service, start_again
+from ollim_bot.app.surfaces import Service, start_again
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import AgentEngine, Clock, Disk, Journal
 from ollim_bot.settings import Settings
@@ -24,20 +24,19 @@ from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot_standby.command_rows import CommandRows
+from ollim_bot_standby.bot_rows import CommandRows
 from ollim_bot_standby.command_server import CommandServer
 from ollim_bot_standby.held_lease import ASK_EVERY, boot_time
 from ollim_bot_standby.keys import key_names, note_missing
 from ollim_bot_standby.lease_keeper import LeaseKeeper, end_process
-from ollim_bot_standby.machine import machine_id
-from ollim_bot_standby.machines import Leader
+from ollim_bot_standby.machines import Leader, machine_id
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot_standby.postgres.known_schedule import keep_schedule
 from ollim_bot_standby.postgres.lease import Lease
 from ollim_bot_standby.postgres.server import KEY_NAMES
 from ollim_bot_standby.powers import adds_power
-from ollim_bot_standby.shared_records import RecordedEngine, SharedRecords
+from ollim_bot_standby.records import RecordedEngine, SharedRecords
 from ollim_bot_standby.stored_files import StoredFiles
 
 _STANDS_BY = (

@@ -25,16 +25,19 @@ from ollim_bot_standby.file_index import (
 )
 from ollim_bot_standby.file_layout import (
     MOST_AT_ONCE,
+    PIECE,
     AddsPower,
     Ask,
     FileLayout,
+    FilePiece,
+    FileRows,
     LaidOut,
     SetAside,
     WaitingFile,
     WaitingFiles,
+    pieces_of,
     set_asides,
 )
-from ollim_bot_standby.file_rows import PIECE, FilePiece, FileRows, pieces_of
 
 # How many files and pieces of files one step stores.
 _MOST_AT_ONCE = 200

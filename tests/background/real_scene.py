@@ -20,7 +20,7 @@ from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
 from ollim_bot.ports import AgentEngine, Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import MAIN_TOOLS

@@ -16,7 +16,7 @@ from tests.engine.scene import spoken
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.offline.messages import Fail, Hang, Reply
+from ollim_bot.offline.server import Fail, Hang, Reply
 
 BANK = calls(PING, message="The bank wrote.")
 ENDED = "“Morning mail” ended without its report."

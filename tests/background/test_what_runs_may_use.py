@@ -13,7 +13,7 @@ from tests.background.scene import WatchedEngine, background_scene, ping, remind
 from ollim_bot.domain.jobs import Chain, job_key
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 SEARCH = CallsTool("WebSearch", {"query": "weather"})

@@ -25,7 +25,7 @@ from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, Job, Model
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.offline.messages import Hang
+from ollim_bot.offline.server import Hang
 
 pytestmark = pytest.mark.real_engine
 

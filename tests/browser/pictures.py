@@ -35,9 +35,9 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phone import PhoneAttempt, PhoneCode
 from ollim_bot.domain.quiet import QuietSettings
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.setting_view import PresentState, SettingsView, setting_groups
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
-from ollim_bot.offline.messages import Reply, Say, Stall
+from ollim_bot.domain.views import PresentState, SettingsView, setting_groups
+from ollim_bot.offline.server import Reply, Say, Stall
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import NtfyAccount, Secret
 from ollim_bot.store.opening import open_database

@@ -21,12 +21,12 @@ from tests.browser.scene import (
 )
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
-from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import Noted, TextStreamed, ToolFailed, ToolRefused, ToolStarted
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.taint import CarefulTime
 from ollim_bot.ports import OpenFork
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

@@ -22,7 +22,7 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.views import SettingPage
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneView
-from ollim_bot.domain.setting_view import PHONE, SettingGroup, SettingsView
+from ollim_bot.domain.views import PHONE, SettingGroup, SettingsView
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import NtfyAccount
 from ollim_bot.store.push_file import PushFile

@@ -26,8 +26,7 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
-from ollim_bot.domain.setting_view import PresentState, SettingsView, setting_groups
-from ollim_bot.domain.views import ViewAnswer
+from ollim_bot.domain.views import PresentState, SettingsView, ViewAnswer, setting_groups
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -20,9 +20,8 @@ from tests.e2e.test_reminders import checked, left, remind
 from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.offline.messages import CallTool, Fail, Hang, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import side_answer
-from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.server import CallTool, Fail, Hang, MessagesServer, ModelRequest, Reply, Say
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.transaction import Transaction
 

@@ -12,7 +12,7 @@ from devtools.doubles.journal import RecordingJournal
 from tests.cli.terminal import BERLIN, SUNDAY, Terminal
 from tests.stores import memory_stores
 
-from ollim_bot.conversation.about_me import AboutMePage
+from ollim_bot.conversation.views import AboutMePage
 from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CALLED_BY
 from ollim_bot.domain.changes import Changer

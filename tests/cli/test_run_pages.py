@@ -13,7 +13,7 @@ from tests.cli.terminal import SUNDAY, Terminal
 from tests.cli.test_runs import ROWS, TODAY, append
 
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.runs import RunListView, RunView
+from ollim_bot.conversation.views import RunListView, RunView, run_list
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobSpec, Routine
@@ -27,7 +27,6 @@ from ollim_bot.store import run_ledger
 from ollim_bot.store.codecs.ledger import LEDGER_ROWS
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.day_receipts import receipt_for
-from ollim_bot.store.run_lists import run_list
 from ollim_bot.store.run_reports import run_named
 from ollim_bot.store.transaction import Transaction
 

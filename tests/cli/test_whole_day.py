@@ -32,7 +32,7 @@ from ollim_bot.domain.repeats import AfterDone, DayRule, Repeat
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.week import WeekView, week_of
-from ollim_bot.offline.messages import CallTool, Message, Say
+from ollim_bot.offline.server import CallTool, Message, Say
 from ollim_bot.store.job_files import open_repositories
 
 # Moments with what a real clock has: microseconds, and zones whose clocks change in these days.

@@ -14,8 +14,7 @@ from tests.conversation.scene import messages_of
 from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
-from ollim_bot.conversation.approvals import Approvals
-from ollim_bot.conversation.careful import CarefulTimes
+from ollim_bot.conversation.approvals import Approvals, CarefulTimes
 from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.conversation.commands.program import PermissionCommands
 from ollim_bot.conversation.message_poster import MessagePoster

@@ -25,7 +25,7 @@ from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.app.build import ConversationDeps, ConversationParts
-from ollim_bot.app.services import keep_running
+from ollim_bot.app.surfaces import keep_running
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.events import TurnEnded

@@ -13,8 +13,7 @@ from tests.conversation.scene import HOME, NOW, STATUS, Scene, scene, scripted
 
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.commands.dispatcher import COMMANDS
-from ollim_bot.conversation.commands.help import HELP_TOPICS, help_card
+from ollim_bot.conversation.commands.dispatcher import COMMANDS, HELP_TOPICS, help_card
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import Compacted, CompactionStarted, EndCause, FailureKind, TurnEnded

@@ -15,7 +15,7 @@ from tests.engine.scene import scene
 from ollim_bot.conversation.jobs.echo import ChangeWatch
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.offline.server import CallTool, Reply
 from ollim_bot.ports import AgentSession, Prompt, Toolset
 
 pytestmark = pytest.mark.real_process

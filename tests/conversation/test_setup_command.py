@@ -21,8 +21,8 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.errors import WriteFailed
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import Message, ModelRequest, Say
 from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.offline.server import Message, ModelRequest, Say
 from ollim_bot.prompts.context import READ_ONLY, neutralised
 from ollim_bot.prompts.turns import button_prompt, continued_prompt, read_set_up
 

@@ -21,18 +21,17 @@ from tests.hostile.injected_texts import assert_is_data
 from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
+from ollim_bot.conversation.approvals import CarefulTimes
 from ollim_bot.conversation.background_attempt import source_of
-from ollim_bot.conversation.careful import CarefulTimes
 from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import OF_CLICK, Author, ChatMessage
 from ollim_bot.domain.events import ToolEnded, ToolFailed, ToolRefused
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runs import Run, Subagent, Subagents
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.taint import Taint, Untrusted
+from ollim_bot.domain.taint import CarefulTime, Taint, Untrusted
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Gate, IncomingFile

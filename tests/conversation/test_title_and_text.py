@@ -18,11 +18,11 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.item_messages import card_message, item_message
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of
-from ollim_bot.surfaces.ntfy.rendering import wording
+from ollim_bot.surfaces.ntfy.channel import wording
 from ollim_bot.surfaces.web.frames import card_json
 
 NOW = datetime(2026, 11, 18, 9, 41, 7, 123_457, tzinfo=ZoneInfo("Asia/Kathmandu"))

@@ -26,8 +26,7 @@ from tests.crashes.restarted_bot import (
 from tests.forks.fork_scene import ForkScene
 
 from ollim_bot.conversation import texts
-from ollim_bot.domain.button_prompts import ButtonPrompt
-from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.cards import Button, ButtonPrompt, Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.ids import MessageId, SessionId

@@ -20,7 +20,7 @@ from ollim_bot.domain.chat import Attachment
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.client import DiscordConnection, use_api_url
 from ollim_bot.surfaces.discord.direct_messages import DirectMessages, LoggedInClient
-from ollim_bot.surfaces.discord.rate_limits import EditAllowance
+from ollim_bot.surfaces.discord.errors import EditAllowance
 from ollim_bot.surfaces.discord.rendering import ReceivedMessage
 
 

@@ -15,11 +15,11 @@ from tests.conversation.scene import InlineExecutor
 from tests.discord.fake_channel import FakeChannel
 
 from ollim_bot.conversation.delivery import DeliveryQueue
-from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import InputId
+from ollim_bot.domain.taint import CarefulTime
 from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
 from ollim_bot.store.store import Store

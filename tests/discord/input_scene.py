@@ -18,10 +18,10 @@ from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.errors import Unreachable, WriteFailed
 from ollim_bot.store.transaction import Step
 from ollim_bot.surfaces.discord.direct_messages import MessageCatchUp
-from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.rendering import ReceivedMessage, RemoteFile
 from ollim_bot.surfaces.discord.status_line import EYES, PendingReaction
+from ollim_bot.surfaces.discord.translation import DiscordFacts
 
 SUNDAY = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 SECONDS = 180.0

@@ -27,10 +27,10 @@ from tests.garbage import collect_garbage_of_earlier_tests
 
 from ollim_bot.conversation.approvals import answered_card, asking_card
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.permissions import Pattern
+from ollim_bot.domain.taint import CarefulTime
 from ollim_bot.errors import Unreadable
 from ollim_bot.ports import ToolCall
 from ollim_bot.surfaces.discord.interactions import FAILED, UNKNOWN, ApprovalReactions

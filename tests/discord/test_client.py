@@ -18,7 +18,7 @@ from yarl import URL
 from ollim_bot.errors import Unreachable
 from ollim_bot.surfaces.discord.client import use_api_url
 from ollim_bot.surfaces.discord.errors import NO_INTENTS, NO_OWNER, NO_TOKEN, NotAdmitted
-from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.translation import DiscordFacts
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 

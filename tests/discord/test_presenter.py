@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.discord.draft_scene import DraftScene
 from tests.discord.message_texts import TEXTS
 
-from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.events import (
     AgentEvent,
     CompactionStarted,
@@ -28,6 +27,7 @@ from ollim_bot.domain.events import (
     ToolRefused,
     ToolStarted,
 )
+from ollim_bot.domain.taint import CarefulTime
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.surfaces.discord.rendering import GOES_ON_IN_FILE
 from ollim_bot.surfaces.discord.split import LONGEST, LONGEST_SHOWN, split, with_tables

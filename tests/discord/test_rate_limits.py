@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.surfaces.discord.rate_limits import NEVER, UNKNOWN_PAUSE, EditAllowance
+from ollim_bot.surfaces.discord.errors import NEVER, UNKNOWN_PAUSE, EditAllowance
 
 
 @dataclass

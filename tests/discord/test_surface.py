@@ -44,11 +44,11 @@ from ollim_bot.surfaces.discord import errors, inbound, interactions
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.direct_messages import MessageCatchUp
 from ollim_bot.surfaces.discord.drafts import GOES_ON_BELOW, DiscordPresenter, Drafts
-from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.rendering import ReceivedMessage
 from ollim_bot.surfaces.discord.status_line import PendingReaction
 from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN, DiscordDelivery
+from ollim_bot.surfaces.discord.translation import DiscordFacts
 
 SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /channels/*/messages"
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from ollim_bot.domain.button_prompts import ButtonPrompt, ButtonPrompts
+from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.forks import ForkMessage
 from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
@@ -26,7 +26,7 @@ from ollim_bot.domain.jobs import (
     ReportMode,
     Routine,
 )
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import ConfigValue, PermissionMode, RuntimeConfig

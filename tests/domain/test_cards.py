@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import inquiries, inquiry, unix_seconds
 
-from ollim_bot.domain.button_prompts import ButtonPrompt, ButtonPrompts
-from ollim_bot.domain.cards import Button, Card, CardField
+from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts, Card, CardField
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.errors import WrongInput
 

@@ -25,7 +25,7 @@ from ollim_bot.domain.catch_up import (
 )
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import ItemKind, JobSpec, Late, Reminder, Routine
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.schedule import ScheduledJob, is_late, late_rule, next_due
 
 BERLIN = ZoneInfo("Europe/Berlin")

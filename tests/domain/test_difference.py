@@ -13,7 +13,7 @@ from tests.domain.rehearsal_jobs import BERLIN, HOUR, MINUTE, NOW, reminder, rou
 from ollim_bot.domain.costs import PastCosts
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietChoice, QuietHours, QuietSettings
 from ollim_bot.domain.rehearsal.difference import NOTHING_CHANGES, RehearsedSide, difference

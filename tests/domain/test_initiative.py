@@ -33,7 +33,7 @@ from ollim_bot.domain.initiative import (
     shortest_pause,
 )
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Late, Reminder, Routine
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, charged
 from ollim_bot.domain.rehearsal.fires import Assumptions, Ping

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.domain.rehearsal_jobs import BERLIN, HOUR, MINUTE, NOW, reminder, routine
 
 from ollim_bot.domain.jobs import ItemKind, Late
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings

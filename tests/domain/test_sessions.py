@@ -12,7 +12,7 @@ from tests.domain.strategies import instants, session_events, zones
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.session_use import (
+from ollim_bot.domain.session_list import (
     CompactedHistory,
     answers,
     began_at,

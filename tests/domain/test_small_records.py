@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import instants
 
-from ollim_bot.domain.chat import numbered_id
+from ollim_bot.domain.chat import as_number, numbered_id
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.notices import MOST_TOLD, Notice, NoticeRecord
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.outgoing import as_number
 from ollim_bot.domain.permissions import Grants, Pattern
 from ollim_bot.domain.presence import Presence, Version, changes_between, newest_tag
 from ollim_bot.domain.provider import (

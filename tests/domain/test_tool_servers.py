@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ollim_bot.domain.command_secrets import HIDDEN
 from ollim_bot.domain.tool_patterns import server_of
 from ollim_bot.domain.tool_servers import (
+    HIDDEN,
     ServerCondition,
     ServerSpec,
     ServerState,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
-from ollim_bot.domain.job_card import facts_of
+from ollim_bot.domain.job_list import facts_of
 from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.webhook_data import (
     data_text,
@@ -24,15 +24,19 @@ from ollim_bot.domain.webhook_data import (
     task_text,
     unknown_places,
 )
-from ollim_bot.domain.webhook_proofs import (
+from ollim_bot.domain.webhooks import (
     LARGEST_HEAD,
     RawRequest,
     call_name,
     claimed_ways,
+    complete_schema,
+    is_wanted,
+    picked,
+    pointer_parts,
     proof_in,
+    read_object,
     signed_headers,
 )
-from ollim_bot.domain.webhooks import complete_schema, is_wanted, picked, pointer_parts, read_object
 
 SPEC = JobSpec(id="a", message="Look.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.e2e.conftest import Scene
 
-from ollim_bot.offline.messages import ModelRequest
+from ollim_bot.offline.server import ModelRequest
 
 CAT = "my cat is called Miso"
 

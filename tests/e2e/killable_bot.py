@@ -29,7 +29,7 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.logs import set_up_logging
 from ollim_bot.loopback import allow_many_descriptors
-from ollim_bot.offline.messages import ModelRequest
+from ollim_bot.offline.server import ModelRequest
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Settings
 

@@ -39,7 +39,7 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.stream import SENTENCES
 from ollim_bot.errors import OllimError, SessionLost
-from ollim_bot.offline.messages import (
+from ollim_bot.offline.server import (
     Block,
     CallTool,
     ChatModel,

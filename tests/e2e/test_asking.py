@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.e2e.conftest import Scene
 
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
 
 
 def has_result(request: ModelRequest) -> bool:

@@ -20,7 +20,7 @@ from tests.tool_servers import hostile_server
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data, writable
 from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.questions import look_into
 from ollim_bot.store.server_file import read_servers

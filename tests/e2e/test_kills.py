@@ -15,7 +15,7 @@ from tests.engine.scene import spoken
 from tests.patience import patience
 
 from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.offline.messages import CallTool, Hang, ModelRequest, Reply, Say, Stall
+from ollim_bot.offline.server import CallTool, Hang, ModelRequest, Reply, Say, Stall
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

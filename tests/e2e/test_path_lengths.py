@@ -23,7 +23,7 @@ from tests.e2e.in_process_bot import InProcessBot
 from tests.virtual_loop import LoopClock
 
 import ollim_bot
-from ollim_bot.offline.messages import CallTool, Reply, Say
+from ollim_bot.offline.server import CallTool, Reply, Say
 
 _SOURCE = Path(ollim_bot.__file__).parent
 _OURS, _MODEL = str(_SOURCE), str(_SOURCE / "offline")

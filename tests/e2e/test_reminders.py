@@ -18,7 +18,7 @@ from tests.e2e.conftest import Scene, running
 from tests.e2e.in_process_bot import InProcessBot
 
 from ollim_bot.cli.main import main
-from ollim_bot.offline.messages import CallTool, Hang, Reply
+from ollim_bot.offline.server import CallTool, Hang, Reply
 
 TOOLS = "mcp__discord__"
 

@@ -7,7 +7,7 @@ from tests.e2e.conftest import Scene
 from tests.e2e.forking import CAT, in_a_fork, sent
 from tests.engine.scene import spoken, tiny_png
 
-from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say
+from ollim_bot.offline.server import CallTool, Fail, Hang, Reply, Say
 
 REMINDER = "ollim-bot reminder add -m 'drink water' --in 20m"
 

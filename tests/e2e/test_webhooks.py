@@ -19,8 +19,7 @@ from tests.webhooks import calls
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
-from ollim_bot.offline.messages import CallTool, Hang, ModelRequest, Reply, Say
-from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.server import CallTool, Hang, MessagesServer, ModelRequest, Reply, Say
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

@@ -22,7 +22,7 @@ from tests.engine.shared import PING, PING_SCHEMA, SharedSession, changing_tools
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply
+from ollim_bot.offline.server import CallTool, Fail, Hang, Reply
 from ollim_bot.ports import AgentEngine, AgentSession, SessionSpec, Tool, ToolAnswer, Toolset
 
 _PING_CALL = {"message": "hi"}

@@ -20,8 +20,7 @@ from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.launcher import engine_variables, launcher
 from ollim_bot.engine.session import ClaudeSession
-from ollim_bot.offline.messages import ModelRequest
-from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.server import MessagesServer, ModelRequest
 from ollim_bot.ports import AgentSession, Prompt, SessionSpec, Tool, ToolAnswer, Toolset
 
 # Seconds; much more than needed, since the machine may be busy.

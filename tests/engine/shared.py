@@ -17,8 +17,7 @@ from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.session import ClaudeSession
-from ollim_bot.offline.messages import Failure, ModelRequest, Reply
-from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.server import Failure, MessagesServer, ModelRequest, Reply
 from ollim_bot.ports import Refusal, SessionSpec, Tool, ToolAnswer, ToolCall, Toolset
 
 PING = "mcp__chat__ping"

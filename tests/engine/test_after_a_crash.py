@@ -24,7 +24,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.transcripts import repair_resume_point
-from ollim_bot.offline.messages import Fail, Reply, Say
+from ollim_bot.offline.server import Fail, Reply, Say
 from ollim_bot.ports import Prompt
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

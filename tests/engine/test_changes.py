@@ -13,7 +13,7 @@ from tests.engine.shared import PING
 
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, ThinkingStreamed, ToolFailed
 from ollim_bot.engine.session import ClaudeSession
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say, Stall, Think
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say, Stall, Think
 from ollim_bot.ports import Toolset
 
 pytestmark = pytest.mark.real_process

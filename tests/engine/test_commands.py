@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.engine.commands import Programs
+from ollim_bot.engine.bridge import Programs
 from ollim_bot.ports import Refusal
 
 pytestmark = pytest.mark.real_process

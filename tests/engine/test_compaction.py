@@ -17,8 +17,8 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import asks_for_summary
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
 from ollim_bot.ports import Tool, ToolAnswer, Toolset, Trace
 
 NEARLY_FULL = 980_000

@@ -23,7 +23,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Provider, ProviderKind
 from ollim_bot.engine.stream import SENTENCES, failure_of
-from ollim_bot.offline.messages import Cut, Fail, Hang, Reply, Say
+from ollim_bot.offline.server import Cut, Fail, Hang, Reply, Say
 from ollim_bot.ports import Toolset
 
 OWN_SERVER = Provider(ProviderKind.CLAUDE, "my-server", access=ModelAccess.OWN_SERVER)

@@ -14,7 +14,7 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.launcher import engine_variables
-from ollim_bot.engine.options import options_for
+from ollim_bot.engine.session import options_for
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import SessionSpec, Toolset
 

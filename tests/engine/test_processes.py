@@ -19,10 +19,9 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.launcher import engine_variables
-from ollim_bot.engine.options import options_for
-from ollim_bot.engine.session import ClaudeSession
+from ollim_bot.engine.session import ClaudeSession, options_for
 from ollim_bot.errors import EngineError
-from ollim_bot.offline.messages import Hang, Reply, Say, Stall
+from ollim_bot.offline.server import Hang, Reply, Say, Stall
 from ollim_bot.ports import Prompt, Toolset
 
 pytestmark = [

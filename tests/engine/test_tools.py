@@ -17,7 +17,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
 )
 from ollim_bot.errors import OllimError
-from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.offline.server import CallTool, Reply
 from ollim_bot.ports import Refusal, Tool, ToolAnswer, ToolCall, Toolset
 
 

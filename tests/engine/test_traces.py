@@ -26,7 +26,7 @@ from ollim_bot.domain.events import (
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say, Stall
+from ollim_bot.offline.server import CallTool, Fail, Hang, Reply, Say, Stall
 from ollim_bot.ports import Prompt, Tool, ToolAnswer, Toolset, Trace
 
 TAKEN = Trace(is_taken=True)

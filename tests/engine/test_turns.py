@@ -9,7 +9,7 @@ from tests.engine.scene import ask, end_of, interrupted, spoken, texts, tiny_png
 from tests.engine.shared import SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import EndCause, SessionNamed, TextStreamed, TurnEnded
-from ollim_bot.offline.messages import Hang, Reply, Say, Stall
+from ollim_bot.offline.server import Hang, Reply, Say, Stall
 from ollim_bot.ports import Image, Prompt
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from tests.engine.scene import Scene, ask, end_of, engine_at
 from tests.engine.shared import PING, PING_SCHEMA
 
-from ollim_bot.offline.messages import CallTool, Reply, Say, ServerSentEvent, WireReply
+from ollim_bot.offline.server import CallTool, Reply, Say, ServerSentEvent, WireReply
 from ollim_bot.ports import SessionSpec, Tool, ToolAnswer, Toolset
 
 pytestmark = pytest.mark.real_process

@@ -10,7 +10,7 @@ from tests.engine.scene import SOON, ask, texts
 from tests.engine.shared import SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import EndCause, ToolEnded, ToolRefused, TurnEnded
-from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.offline.server import CallTool, Reply
 from ollim_bot.ports import Refusal, ToolCall, Toolset
 
 A_WHILE = 0.5

@@ -13,7 +13,7 @@ import pytest
 from tests.patience import patience
 
 from ollim_bot.domain.tool_servers import ServerSpec
-from ollim_bot.engine.commands import Programs
+from ollim_bot.engine.bridge import Programs
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.engine.login import log_out, login_status

@@ -10,8 +10,7 @@ from tests.conversation.scene import Scene, scripted
 from tests.forks.fork_scene import fork_scene
 
 from ollim_bot.conversation.forks import forks
-from ollim_bot.domain.button_prompts import ButtonPrompt
-from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.cards import Button, ButtonPrompt, Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.events import Noted
 from ollim_bot.domain.forks import ForkMessage

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.hostile.canary_home import SPOILED, CanaryHome
 
-from ollim_bot.offline.messages import CallTool
+from ollim_bot.offline.server import CallTool
 
 Change = Callable[[CanaryHome], None]
 

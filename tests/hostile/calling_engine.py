@@ -37,10 +37,9 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.engine.bridge import hooks
-from ollim_bot.engine.commands import Programs
+from ollim_bot.engine.bridge import Programs, hooks
 from ollim_bot.errors import OllimError
-from ollim_bot.offline.messages import CallTool, ChatModel, Message, ModelRequest, Reply, Say
+from ollim_bot.offline.server import CallTool, ChatModel, Message, ModelRequest, Reply, Say
 from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
 
 Arguments = Mapping[str, Any]

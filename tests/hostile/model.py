@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.hostile.attempt import Attempt
 from tests.hostile.canary_home import CanaryHome
 
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import side_answer
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
 
 ERRAND = "DO WHAT YOU ARE HERE FOR"
 _SUBAGENT = {"description": "spy", "prompt": ERRAND, "subagent_type": "spy"}

@@ -21,7 +21,7 @@ from tests.hostile.calling_engine import Arguments, CallingEngine, CallingSessio
 from tests.hostile.canary_home import CanaryHome
 
 from ollim_bot.domain.agent_caller import PROGRAM, shell_words
-from ollim_bot.offline.messages import CallTool, Message, ModelRequest, Reply
+from ollim_bot.offline.server import CallTool, Message, ModelRequest, Reply
 from ollim_bot.ports import Clock, SessionSpec, Toolset
 
 _ERRAND = re.compile(r"^ERRAND (\d+)", re.MULTILINE)

@@ -29,7 +29,7 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.webhooks import WebhookCall
-from ollim_bot.offline.messages import CallTool
+from ollim_bot.offline.server import CallTool
 from ollim_bot.paths import DataPaths
 from ollim_bot.prompts.context import fenced
 from ollim_bot.store.calendars import write_copy

@@ -47,7 +47,7 @@ from ollim_bot.domain.taint import Untrusted, reading_of
 from ollim_bot.prompts.context import fenced
 from ollim_bot.store.records import RECORDS
 from ollim_bot.store.schema import MIGRATIONS
-from ollim_bot.surfaces.ntfy.rendering import phone_buttons, wording
+from ollim_bot.surfaces.ntfy.channel import phone_buttons, wording
 from ollim_bot.tools.registry import OWN_TOOLS
 
 BEGINNING = "OBEY7351"

@@ -44,11 +44,11 @@ from ollim_bot.domain.webhook_data import plain_text
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import take_calendar_address
 from ollim_bot.prompts.context import owner_prompt
-from ollim_bot.prompts.screening import screening_prompt
 from ollim_bot.prompts.turns import (
     Briefing,
     background_prompt,
     build_bg_preamble,
+    screening_prompt,
     sent_data,
     upcoming_lines,
 )

@@ -34,7 +34,7 @@ from tests.kinds import made_once
 from tests.virtual_loop import VirtualTimeLoop
 
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.offline.messages import CallTool
+from ollim_bot.offline.server import CallTool
 
 pytestmark = pytest.mark.usefixtures("virtual_loop", "without_git")
 

@@ -22,7 +22,7 @@ from tests.patience import patience
 from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.domain.runs import Run
-from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.offline.server import CallTool, Reply
 from ollim_bot.ports import Gate, SessionSpec
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.job_checker import JobFileChecker

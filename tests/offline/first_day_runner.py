@@ -38,8 +38,8 @@ from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.domain.wishes import wish_from_words
 from ollim_bot.errors import OllimError
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import CallTool, Message, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.offline.server import CallTool, Message, ModelRequest, Reply, Say
 from ollim_bot.ports import Prompt, SessionSpec, Toolset
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)

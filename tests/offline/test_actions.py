@@ -30,8 +30,8 @@ from ollim_bot.offline.actions import (
     reminders_in,
     shell_call,
 )
-from ollim_bot.offline.messages import Block, CallTool, Message, Part, Say
 from ollim_bot.offline.rules import EMBED, UPDATE_NAMES
+from ollim_bot.offline.server import Block, CallTool, Message, Part, Say
 from ollim_bot.offline.situation import SHELL
 from ollim_bot.prompts.context import owner_prompt
 from ollim_bot.prompts.turns import continued_prompt

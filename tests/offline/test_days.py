@@ -17,7 +17,7 @@ from tests.offline.test_rules import answer, said
 
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.offline.actions import LIST_REMINDERS
-from ollim_bot.offline.messages import CallTool, Message, Say
+from ollim_bot.offline.server import CallTool, Message, Say
 from ollim_bot.prompts.context import fenced
 from ollim_bot.surfaces.web.frames import render
 

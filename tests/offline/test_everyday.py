@@ -25,7 +25,7 @@ from ollim_bot.offline.actions import (
     LIST_TASKS,
     shell_call,
 )
-from ollim_bot.offline.messages import CallTool, Message, Say
+from ollim_bot.offline.server import CallTool, Message, Say
 
 EVERYDAY = pairs(read(Path(__file__).with_name("everyday.txt"))["everyday"])
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)

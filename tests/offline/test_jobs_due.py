@@ -13,8 +13,8 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inbox import InputId, JobTurn
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode, Routine
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import CallTool, Message, Part, Say
 from ollim_bot.offline.rules import PING, REPORT
+from ollim_bot.offline.server import CallTool, Message, Part, Say
 from ollim_bot.prompts.turns import (
     Briefing,
     background_prompt,

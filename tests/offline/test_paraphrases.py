@@ -13,8 +13,8 @@ from tests.phrase_files import alternatives, read
 
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import LIST_REMINDERS, LIST_ROUTINES, LIST_TASKS, shell_call
-from ollim_bot.offline.messages import Block, Message, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.offline.server import Block, Message, ModelRequest, Reply, Say
 from ollim_bot.offline.situation import SHELL
 
 

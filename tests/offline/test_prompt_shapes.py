@@ -17,7 +17,7 @@ from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import InputId, JobTurn, OwnerMessage, ToolCalled
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, Routine
 from ollim_bot.domain.text import PromptMark
-from ollim_bot.offline.messages import Say
+from ollim_bot.offline.server import Say
 from ollim_bot.prompts.context import FOR_MAIN, OPEN_REMINDERS, READ_ONLY, owner_prompt
 from ollim_bot.prompts.turns import (
     button_prompt,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ollim_bot.offline.messages import ModelRequest, ToolResult
-from ollim_bot.offline.server import read_request
+from ollim_bot.offline.server import ModelRequest, ToolResult, read_request
 
 REMINDER = {"type": "text", "text": "<system-reminder>\nToday is Sunday.\n</system-reminder>"}
 

@@ -14,8 +14,8 @@ from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import Block, CallTool, Message, ModelRequest, Part, Say
 from ollim_bot.offline.rules import PING, REPORT, OfflineModel
+from ollim_bot.offline.server import Block, CallTool, Message, ModelRequest, Part, Say
 from ollim_bot.offline.situation import read_prompt
 from ollim_bot.prompts.context import FOR_MAIN, owner_prompt, updates_block
 from ollim_bot.prompts.turns import continued_prompt

@@ -13,20 +13,20 @@ import aiohttp
 import pytest
 from tests.offline.wire_client import LIMIT, FixedReplyModel, client_of, joined, question
 
-from ollim_bot.offline.messages import (
+from ollim_bot.offline.server import (
     Cut,
     EndWithoutStop,
     Fail,
     Failure,
     Garbage,
     Hang,
+    MessagesServer,
     ModelRequest,
     Reply,
     Say,
     SseError,
     Stall,
 )
-from ollim_bot.offline.server import MessagesServer
 
 HELLO = Reply((Say("Hello, you there"),), chunk=4)
 

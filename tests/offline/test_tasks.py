@@ -9,7 +9,7 @@ from tests.offline.test_actions import TOOLS, did
 from tests.offline.test_rules import answer, said
 
 from ollim_bot.offline.actions import LIST_TASKS
-from ollim_bot.offline.messages import CallTool, Message, Say
+from ollim_bot.offline.server import CallTool, Message, Say
 
 STAMP = "[2026-11-16 Mon 10:15 AM UTC]\n\n"
 LISTED = (

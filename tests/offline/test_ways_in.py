@@ -20,7 +20,7 @@ from tests.tools.server.tool_scene import make_tool_scene
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.offline.actions import ADD_REMINDER
-from ollim_bot.offline.messages import CallTool
+from ollim_bot.offline.server import CallTool
 from ollim_bot.store.frontmatter import parse
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.routine_format import ROUTINES

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.offline.wire_client import client_of, joined, parsed, said
 
-from ollim_bot.offline.messages import CallTool, Part, Reply, Say, ServerSentEvent, Think, WireReply
+from ollim_bot.offline.server import CallTool, Part, Reply, Say, ServerSentEvent, Think, WireReply
 
 USAGE = {
     "cache_creation_input_tokens": 0,

@@ -19,17 +19,17 @@ from claude_agent_sdk import (
 from devtools.scripted_model import ScriptedModel
 
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import (
+from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.offline.server import (
     CallTool,
     ChatModel,
     Fail,
     Failure,
+    MessagesServer,
     ModelRequest,
     Reply,
     Think,
 )
-from ollim_bot.offline.rules import OfflineModel
-from ollim_bot.offline.server import MessagesServer
 
 pytestmark = pytest.mark.real_engine
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from ollim_bot.offline.messages import Failure, ModelRequest, Reply
-from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.server import Failure, MessagesServer, ModelRequest, Reply
 
 LIMIT = aiohttp.ClientTimeout(total=60)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
 from ollim_bot.domain.surface_state import PushState
-from ollim_bot.surfaces.ntfy.requests import Bucket, is_room, is_silent, next_day, pause_after
+from ollim_bot.surfaces.ntfy.replies import Bucket, is_room, is_silent, next_day, pause_after
 
 START = datetime(2026, 11, 18, 22, 0, tzinfo=UTC)
 # Pauses between requests in seconds, bursts mostly; and whether each must come.

@@ -21,7 +21,7 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import literal
-from ollim_bot.surfaces.ntfy.rendering import cut, is_over, leads_to_page, phone_buttons, wording
+from ollim_bot.surfaces.ntfy.channel import cut, is_over, leads_to_page, phone_buttons, wording
 
 NOW = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")

@@ -22,8 +22,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
 from ollim_bot_standby.file_index import NO_FILE, FileVersion, is_shared, version_of
-from ollim_bot_standby.file_layout import AddsPower, WaitingFiles
-from ollim_bot_standby.file_rows import FileRows, pieces_of
+from ollim_bot_standby.file_layout import AddsPower, FileRows, WaitingFiles, pieces_of
 from ollim_bot_standby.postgres.connection import Address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot_standby.postgres.lease import Lease

@@ -15,7 +15,7 @@ from tests.patience import patience
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
 from ollim_bot.ports import Toolset
 from ollim_bot_standby.records import RecordFolder, RecordStore
 

@@ -31,7 +31,7 @@ from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.app.build import ConversationParts, build_schedule
-from ollim_bot.app.services import keep_running
+from ollim_bot.app.surfaces import keep_running
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.desktop import Reach
 from ollim_bot.domain.chat import Author, ChatMessage

@@ -23,8 +23,8 @@ from tests.scheduling.test_travelling import (
     wait_for,
 )
 
-from ollim_bot.domain.job_card import job_card
 from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.job_list import job_card
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.rehearsal.fires import Assumptions

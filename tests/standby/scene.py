@@ -20,7 +20,7 @@ from ollim_bot.store.database import Database
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import ask
 from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot_standby.machine import machine_id
+from ollim_bot_standby.machines import machine_id
 from ollim_bot_standby.postgres.connection import Address, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot_standby.postgres.lease import Lease

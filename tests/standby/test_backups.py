@@ -20,7 +20,7 @@ from ollim_bot.store.opening import settle
 from ollim_bot.store.questions import ask_rows
 from ollim_bot.store.transaction import Step
 from ollim_bot.upkeep.backup import opened_backup
-from ollim_bot_standby.file_rows import FileRows
+from ollim_bot_standby.file_layout import FileRows
 from ollim_bot_standby.postgres.database import open_postgres
 from ollim_bot_standby.records import TranscriptRows
 

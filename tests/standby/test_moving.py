@@ -26,7 +26,7 @@ from ollim_bot.store.schema import tables
 from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Transaction
 from ollim_bot_standby import moving
-from ollim_bot_standby.machine import Machine, machine_id
+from ollim_bot_standby.machines import Machine, machine_id
 from ollim_bot_standby.postgres.database import open_postgres
 from ollim_bot_standby.postgres.known_schedule import keep_schedule
 from ollim_bot_standby.postgres.server import look_at

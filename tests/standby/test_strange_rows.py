@@ -16,8 +16,7 @@ from tests.standby.strangers import put_job_op, put_rows
 
 from ollim_bot.domain.due_items import note_of
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.offline.messages import CallTool, Reply
-from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.server import CallTool, MessagesServer, Reply
 from ollim_bot.store.job_files import add_snoozed
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import open_postgres

@@ -14,8 +14,7 @@ from tests.engine.scene import spoken
 from tests.postgres_server import new_url
 
 from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
-from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.server import CallTool, MessagesServer, ModelRequest, Reply, Say
 
 pytestmark = [pytest.mark.usefixtures("postgres"), pytest.mark.real_engine]
 

@@ -33,10 +33,10 @@ from ollim_bot.domain.inbox import (
 )
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.store.codecs.inbox import INBOX_ROWS
 from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.codecs.plain import LineCodec
 from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.inbox import INBOX_ROWS
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
 PHOTO = Attachment("photo.png", "state/attachments/1f.png", "image/png", 12345)

@@ -18,7 +18,6 @@ from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.store.codecs.config import RuntimeConfigCodec
-from ollim_bot.store.codecs.inbox import INBOX_ROWS
 from ollim_bot.store.codecs.ledger import LEDGER_ROWS
 from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.codecs.plain import LineCodec
@@ -31,6 +30,7 @@ from ollim_bot.store.codecs.records import (
     ping_budget_codec,
 )
 from ollim_bot.store.file_store import Codec
+from ollim_bot.store.inbox import INBOX_ROWS
 from ollim_bot.store.job_formats import REMINDERS
 
 VALUES: list[tuple[Codec[Any], st.SearchStrategy[Any]]] = [

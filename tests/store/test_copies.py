@@ -10,7 +10,7 @@ import pytest
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.cli.runs import page
-from ollim_bot.conversation.greeting import coming_back
+from ollim_bot.conversation.set_up_talk import coming_back
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import NO_CARD, DueItem, delivery_id

@@ -15,7 +15,7 @@ from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory

@@ -20,7 +20,7 @@ from ollim_bot.domain.due_items import DueItem, open_card, settled_card
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Reminder, Routine
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.ports import JobRepositories

@@ -14,7 +14,7 @@ import pytest
 from devtools.doubles.clock import ManualClock, run_ready_tasks
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.domain.sentinel import DueDelivery

@@ -171,7 +171,7 @@ import asyncio, os, sys
 from pathlib import Path
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.paths import DataPaths
-from ollim_bot.tool_servers.programs import running_program
+from ollim_bot.tool_servers.connection import running_program
 from ollim_bot.tool_servers.screening import Screen
 
 async def hold():

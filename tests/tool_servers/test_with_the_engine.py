@@ -16,7 +16,7 @@ from tests.tools.server.tool_scene import make_tool_scene
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import RunKind, RunPolicy
 from ollim_bot.domain.tool_servers import ServerSpec
-from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
+from ollim_bot.offline.server import CallTool, Reply, Say, ToolResult
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentSession, ToolCall, Toolset
 from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection

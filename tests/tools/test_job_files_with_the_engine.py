@@ -12,7 +12,7 @@ from tests.tools.test_file_edits import APPLIED, UNCLEAR
 
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolRefused
 from ollim_bot.domain.permissions import Pattern
-from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.offline.server import CallTool, Reply
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentSession, Gate, Refusal, ToolCall, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory

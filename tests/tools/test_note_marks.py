@@ -16,7 +16,7 @@ from tests.tools.server.tool_scene import ToolScene, make_tool_scene
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.taint import Taint, TaintMark
 from ollim_bot.ports import Refusal, ToolCall, Toolset
-from ollim_bot.tools.note_marks import is_own
+from ollim_bot.tools.guards import is_own
 from ollim_bot.tools.toolset import toolset
 
 NOTE = "notes/others/plan.md"

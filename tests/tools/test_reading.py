@@ -11,7 +11,7 @@ from tests.engine.scene import scene as engine_scene
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.taint import TaintMark
-from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.offline.server import CallTool, Reply
 from ollim_bot.ports import Refusal, ToolCall, Toolset
 from ollim_bot.tools.reading import reading_in
 

@@ -14,7 +14,7 @@ from tests.engine.scene import ask
 
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy, Subagent, Subagents
-from ollim_bot.offline.messages import ModelRequest
+from ollim_bot.offline.server import ModelRequest
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import OfferedSkill, SessionSpec, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory

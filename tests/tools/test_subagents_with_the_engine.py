@@ -17,7 +17,7 @@ from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 from ollim_bot.domain.events import AgentEvent, SubagentProgressed, ToolRefused
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy, Subagent
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentSession, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory

@@ -26,7 +26,7 @@ from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import EndCause, TurnEnded
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.offline.messages import CallTool, Reply, ToolResult
+from ollim_bot.offline.server import CallTool, Reply, ToolResult
 from ollim_bot.ports import AgentSession, Gate, Toolset
 from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.path_rules import PathPolicy

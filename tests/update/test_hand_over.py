@@ -15,7 +15,7 @@ from tests.update.fake_installation import NEW, NOW, OLD, FakeInstallation
 
 from ollim_bot.domain.presence import Version
 from ollim_bot.store.errors import Damaged
-from ollim_bot.store.kept_state import keep_state
+from ollim_bot.store.snapshot import keep_state
 from ollim_bot.upkeep.hand_over import (
     MaintenanceKind,
     Phase,

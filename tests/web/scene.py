@@ -17,8 +17,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
 from ollim_bot.store.attachments.files import files_of
-from ollim_bot.surfaces.web.access import BrowserKeys
-from ollim_bot.surfaces.web.refusals import WebLimits
+from ollim_bot.surfaces.web.access import BrowserKeys, WebLimits
 from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
 
 SECRET = Secret("a-secret-that-nobody-else-has-0123456789")

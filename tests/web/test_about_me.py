@@ -10,7 +10,7 @@ from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.about_me import OWNERS_WORDS, AboutMe, KnownLine
-from ollim_bot.surfaces.web.about_me_html import about_me_html
+from ollim_bot.surfaces.web.settings_html import about_me_html
 
 
 def known() -> AboutMe:

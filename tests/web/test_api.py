@@ -13,15 +13,15 @@ from devtools.doubles.repeating_store import RepeatingStore
 from tests.web.browser import Browser, raw, signed_in_browser
 from tests.web.scene import SUNDAY, InMemoryReadMark, Scene, make_scene, running
 
-from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.taint import CarefulTime
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.surfaces.web import frames
+from ollim_bot.surfaces.web.access import RequestRefused, WebLimits
+from ollim_bot.surfaces.web.api import ReadMark, RememberedMark
 from ollim_bot.surfaces.web.frames import Json
-from ollim_bot.surfaces.web.read_mark import ReadMark, RememberedMark
-from ollim_bot.surfaces.web.refusals import RequestRefused, WebLimits
 
 
 async def test_a_message_is_acknowledged_with_what_was_kept_of_it(

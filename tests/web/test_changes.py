@@ -16,7 +16,7 @@ from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_pages import address_of_run
 from ollim_bot.domain.views import ViewAnswer
-from ollim_bot.surfaces.web.changes_html import changes_html
+from ollim_bot.surfaces.web.runs_html import changes_html
 
 RUN = Occurrence.scheduled(JobKind.ROUTINE, "plan", SUNDAY).id
 

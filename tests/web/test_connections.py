@@ -19,7 +19,7 @@ from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.loopback import Connections, allow_many_descriptors
 from ollim_bot.settings import LogFormat, LogLevel
-from ollim_bot.surfaces.web.refusals import WebLimits
+from ollim_bot.surfaces.web.access import WebLimits
 
 CROWD = 1200
 HELD = WebLimits().connections

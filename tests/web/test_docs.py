@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.surfaces.web import frames
-from ollim_bot.surfaces.web.refusals import WebLimits
+from ollim_bot.surfaces.web.access import WebLimits
 from ollim_bot.surfaces.web.surface import FOLDER, PAGE
 
 DOCS = (Path(__file__).parents[2] / "docs" / "web.md").read_text()

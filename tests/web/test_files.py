@@ -20,7 +20,7 @@ from tests.web.scene import Scene, make_scene, running
 from ollim_bot.domain.chat import Attachment, Author
 from ollim_bot.store.attachments.files import files_of
 from ollim_bot.surfaces.web import frames
-from ollim_bot.surfaces.web.refusals import WebLimits
+from ollim_bot.surfaces.web.access import WebLimits
 from ollim_bot.surfaces.web.surface import FOLDER
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

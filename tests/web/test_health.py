@@ -12,8 +12,8 @@ from tests.web.days import HOSTILE
 from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY
 
-from ollim_bot.domain.health import HealthLine, HealthReport, WayOut
-from ollim_bot.surfaces.web.health_html import health_html
+from ollim_bot.domain.views import HealthLine, HealthReport, WayOut
+from ollim_bot.surfaces.web.settings_html import health_html
 from ollim_bot.upkeep.doctor import passed, warned
 
 

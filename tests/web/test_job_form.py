@@ -14,7 +14,7 @@ from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobText
 from ollim_bot.domain.views import Preview, ViewAnswer
-from ollim_bot.surfaces.web.job_html import job_html
+from ollim_bot.surfaces.web.jobs_html import job_html
 
 TAGS = {
     *("h2", "bdi", "p", "div", "button", "details", "summary", "form", "input", "label", "select"),

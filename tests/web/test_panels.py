@@ -19,12 +19,18 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.runtime_config import LISTED_KEYS, RuntimeConfig
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
-from ollim_bot.domain.setting_view import GROUPS, PresentState, SettingsView, setting_groups
-from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
+from ollim_bot.domain.views import (
+    GROUPS,
+    OtherReading,
+    PresentState,
+    Preview,
+    SettingsView,
+    ViewAnswer,
+    setting_groups,
+)
 from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.web.day_html import day_html
-from ollim_bot.surfaces.web.sessions_html import sessions_html
-from ollim_bot.surfaces.web.settings_html import settings_html
+from ollim_bot.surfaces.web.settings_html import sessions_html, settings_html
 
 
 async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: Scene) -> None:

@@ -9,7 +9,7 @@ from devtools.doubles.phone import CODE, OFFER, SINCE
 from tests.web.markup import ATTRIBUTES, TAGS, Markup
 
 from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneView
-from ollim_bot.domain.setting_view import PHONE, SettingGroup, SettingsView
+from ollim_bot.domain.views import PHONE, SettingGroup, SettingsView
 from ollim_bot.surfaces.web.settings_html import settings_html
 
 SERVER = "https://push.example.org"

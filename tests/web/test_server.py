@@ -16,7 +16,7 @@ from tests.web.scene import SECRET, Scene, make_scene, running
 
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import LogFormat, LogLevel
-from ollim_bot.surfaces.web.refusals import WebLimits
+from ollim_bot.surfaces.web.access import WebLimits
 
 
 async def test_a_port_that_is_taken_is_told_with_the_setting_that_changes_it(

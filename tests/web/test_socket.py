@@ -23,9 +23,9 @@ from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, Tex
 from ollim_bot.domain.ids import TurnId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.ports import OpenFork
+from ollim_bot.surfaces.web.access import WebLimits
 from ollim_bot.surfaces.web.frames import draft_frame, render, status_json
 from ollim_bot.surfaces.web.presenter import LiveHtml, RenderedMessages
-from ollim_bot.surfaces.web.refusals import WebLimits
 from ollim_bot.surfaces.web.secret import bot_key, mac
 
 

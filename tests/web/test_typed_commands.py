@@ -16,12 +16,18 @@ from tests.web.test_changes import full_list
 from tests.web.test_jobs import hostile_jobs
 from tests.web.test_runs import hostile_list
 
-from ollim_bot.domain.health import HealthLine, HealthReport
 from ollim_bot.domain.phone import PhoneView
 from ollim_bot.domain.receipts import Fate
-from ollim_bot.domain.setting_view import PHONE, SettingGroup, SettingsView
 from ollim_bot.domain.text import with_program
-from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.domain.views import (
+    PHONE,
+    HealthLine,
+    HealthReport,
+    Preview,
+    SettingGroup,
+    SettingsView,
+    ViewAnswer,
+)
 from ollim_bot.errors import OllimError
 
 WHERE = ".venv/bin/ollim-bot"

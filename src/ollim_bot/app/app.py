@@ -16,8 +16,16 @@ from ollim_bot import __version__
 from ollim_bot.app.build import ConversationDeps, ConversationParts, build_schedule
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
-from ollim_bot.app.services import Service, first_error, in_order, keep_running
-from ollim_bot.app.surfaces import MakeChannel, MakePhone, Surfaces, open_surfaces
+from ollim_bot.app.surfaces import (
+    MakeChannel,
+    MakePhone,
+    Service,
+    Surfaces,
+    first_error,
+    in_order,
+    keep_running,
+    open_surfaces,
+)
 from ollim_bot.app.updates import BotUpdates, newer_version, start_updater
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
@@ -91,8 +99,7 @@ from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
 from ollim_bot.tools.gates import Abilities, BackgroundTools, Careful, main_gate
-from ollim_bot.tools.guards import JobValidator, SubagentGuard
-from ollim_bot.tools.note_marks import is_own
+from ollim_bot.tools.guards import JobValidator, SubagentGuard, is_own
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.daily import DailyTask, DailyUpkeep, back_up_daily

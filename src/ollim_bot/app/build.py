@@ -10,17 +10,19 @@ from functools import partial
 from pathlib import Path
 
 from ollim_bot.channels import PushChannel
-from ollim_bot.conversation.about_me import AboutMePage
-from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.conversation.approvals import Approvals, CarefulTimes
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
 from ollim_bot.conversation.breakdowns import BreakdownButtons
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
-from ollim_bot.conversation.careful import CarefulTimes
 from ollim_bot.conversation.changes import ChangesPage
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
-from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, CommandServices, Queued
-from ollim_bot.conversation.commands.help import HelpCommands
+from ollim_bot.conversation.commands.dispatcher import (
+    CommandDispatcher,
+    CommandServices,
+    HelpCommands,
+    Queued,
+)
 from ollim_bot.conversation.commands.program import (
     JobCommands,
     PermissionCommands,
@@ -45,32 +47,43 @@ from ollim_bot.conversation.desktop import DesktopWatch, Reach
 from ollim_bot.conversation.forks.commands import ForkButtons, ForkCommands, ForkRequests, IdleWatch
 from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork_spec
 from ollim_bot.conversation.google import EventButtons, EventCalendar, GoogleConnection
-from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.health import Examiner, HealthPage
 from ollim_bot.conversation.jobs.buttons import JobButtons
-from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.forms import JobFormView
-from ollim_bot.conversation.jobs.listing import JobListing
-from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
+from ollim_bot.conversation.jobs.overviews import DayPanel, DaySources, JobListing, Overviews
 from ollim_bot.conversation.jobs.week import WeekPanel, WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
-from ollim_bot.conversation.runs import ReadHeartbeat, RunListView, RunView, no_heartbeat
-from ollim_bot.conversation.set_up_talk import SetUpTalk
+from ollim_bot.conversation.set_up_talk import Greeting, SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.conversation.tasks import DueTasks, TaskCommands, TaskMover
 from ollim_bot.conversation.tool_servers import ServerCards
-from ollim_bot.conversation.turns.loop import InputLoop, Recovery
+from ollim_bot.conversation.turns.loop import (
+    RETRY_AFTER_LOGIN,
+    InputLoop,
+    LoginMark,
+    Recovery,
+    Retries,
+)
 from ollim_bot.conversation.turns.questions import TurnInputs
-from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.conversation.views import PhoneSettings, SettingPage, money_view
+from ollim_bot.conversation.views import (
+    AboutMePage,
+    Examiner,
+    HealthPage,
+    PhoneSettings,
+    ReadHeartbeat,
+    RunListView,
+    RunView,
+    SettingPage,
+    money_view,
+    no_heartbeat,
+)
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
 from ollim_bot.domain.runs import Run
@@ -93,16 +106,14 @@ from ollim_bot.ports import (
 )
 from ollim_bot.prompts.turns import read_screening, read_set_up
 from ollim_bot.schedule.answer_plans import AnswerPlans
-from ollim_bot.schedule.departures import Departures
 from ollim_bot.schedule.dispatch import Dispatcher, UpcomingReader
 from ollim_bot.schedule.due_jobs import DueJobs
-from ollim_bot.schedule.extra_times import HeadsUps, Nags
+from ollim_bot.schedule.extra_times import Departures, HeadsUps, Nags, TimerCards
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.requested_runs import RunRequests, WebhookRuns
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.timers import TimerCards
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.breakdowns import StepWriter

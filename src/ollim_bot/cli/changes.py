@@ -148,7 +148,7 @@ def _small(change: ChangeRow, caller: Caller, now: datetime) -> str:
     if change.kind == SETTING:
         return f"{change.before} → {change.after}"
     if change.kind == ANSWER:
-        from ollim_bot.domain.answer_undo import state_words
+        from ollim_bot.domain.answer_words import state_words
 
         return f"{state_words(change.before, now)} → {state_words(change.after, now)}"
     lines = [line for line in change.changed_lines() if line[1:].strip() not in ("", "---")]

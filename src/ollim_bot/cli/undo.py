@@ -56,7 +56,7 @@ def _undo_answer(change: ChangeRow, data: Data) -> str:
     from datetime import UTC
 
     from ollim_bot.clock import SystemClock
-    from ollim_bot.domain.answer_undo import state_text, state_words
+    from ollim_bot.domain.answer_words import state_text, state_words
     from ollim_bot.store.change_journal import ChangeJournal
     from ollim_bot.store.changes import FileChanges
     from ollim_bot.store.item_answers import new_copy, undo_answer_change

@@ -20,7 +20,6 @@ from ollim_bot.cli.terminal import show
 from ollim_bot.domain.hook_jobs import SWITCHED_OFF, WebhookAuth, WebhookSpec, hook_address
 from ollim_bot.domain.initiative import NO_RUN
 from ollim_bot.domain.webhook_data import has_free_text, plain_text, unknown_places
-from ollim_bot.domain.webhook_proofs import signed_headers
 from ollim_bot.domain.webhooks import (
     LARGEST_BODY,
     is_wanted,
@@ -30,6 +29,7 @@ from ollim_bot.domain.webhooks import (
     pointer_parts,
     read_object,
     sharing_secret,
+    signed_headers,
 )
 from ollim_bot.errors import BadSettings, OllimError, WrongInput
 from ollim_bot.http_exchange import HttpLimits, exchange

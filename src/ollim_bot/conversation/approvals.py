@@ -7,20 +7,23 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
 from pathlib import Path
 from uuid import uuid4
 
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.buttons import Action
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.agent_caller import NeedsWord
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.permissions import (
     Grants,
@@ -31,13 +34,15 @@ from ollim_bot.domain.permissions import (
     is_allowed,
     verdict,
 )
+from ollim_bot.domain.runs import Run
 from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
-from ollim_bot.domain.taint import untrusted_message
+from ollim_bot.domain.taint import GO_ON, CarefulSession, Taint, Untrusted, untrusted_message
 from ollim_bot.domain.text import fenced, shortened, visible
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, Refusal, ToolCall
-from ollim_bot.store.steps import standing_taint
+from ollim_bot.store.steps import careful_session, end_careful, standing_taint
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 OVER = "This question is over: nothing waits for an answer to it any more."
 NOT_KEPT = "This could not be written down, so nothing is allowed yet. Allow it once, or refuse."
@@ -418,3 +423,63 @@ def _answered(
     assert message.card is not None
     card = answered_card(message.card, outcome.said, outcome.color, pressed)
     return replace(message, text=card.text, card=card)
+
+
+_WHAT_IT_MEANS = (
+    "It has read words of others, so what lasts or leaves needs your word. That ends with your "
+    "next words, or here."
+)
+_ENDED = "It is not careful any more, until it reads words of others again."
+_READ_MORE = "It has read something else since then. `/permissions` shows what."
+
+
+class CarefulTimes:
+    """`run` is that of the newest turn, which may be running."""
+
+    def __init__(
+        self, store: Store, poster: MessagePoster, run: Callable[[], Run], clock: Clock
+    ) -> None:
+        self._store = store
+        self._poster = poster
+        self._run = run
+        self._clock = clock
+        self.actions: Mapping[str, Action] = {GO_ON: Action(self._press)}
+
+    async def show(self, call: CommandCall) -> None:
+        """Post what has been read, with the button; nothing if there is nothing to show."""
+        careful, now = await self._store.read(careful_session), self._clock.now()
+        if careful is None:
+            return
+        lines = tuple(map(CardLine, careful.named))
+        title, button = careful.since_when(now).capitalize(), careful.shown(now).button
+        card = Card(title, _WHAT_IT_MEANS, lines=lines, buttons=(button,))
+        mark = Taint(careful.sources).mark
+        note = replace(
+            self._poster.note(card, name=f"careful-{call.id}"),
+            untrusted=Untrusted(mark, "a card that names what was read"),
+        )
+        await self._store.transact(lambda tx: self._poster.add_note(tx, note))
+
+    async def _press(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        return await self.go_on(button.data)
+
+    async def go_on(self, key: str) -> CommandAnswer:
+        """As `ChatService.go_on`; the running turn goes on with it, too."""
+
+        def step(tx: Transaction) -> CarefulSession | None:
+            careful = careful_session(tx)
+            if careful is not None and careful.key == key:
+                end_careful(tx, careful.session)
+            return careful
+
+        careful, run = await self._store.transact(step), self._run()
+        if careful is None:
+            return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        if careful.key != key:
+            return CommandAnswer(_READ_MORE, is_error=True)
+        if run.session == careful.session:
+            # What it has read meanwhile was not shown, and stays.
+            left = tuple(each for each in run.taint.sources if each not in careful.sources)
+            run.allowed = (*run.allowed, *careful.sources)
+            run.taint = replace(run.taint, sources=left)
+        return CommandAnswer(_ENDED)

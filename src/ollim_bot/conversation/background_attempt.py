@@ -1,4 +1,4 @@
-"""Commits what the agent writes to the history: `auto: write notes/plan.md`."""
+"""One attempt of a background run, and the screening of what strangers wrote before it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from ollim_bot.clock import result_before, wait_until_set
+from ollim_bot.clock import result_before, wait_until_set, within
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
 from ollim_bot.conversation.message_poster import context_of
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.screening import Screening
 from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.events import Compacted, EndCause, FailureKind, SessionNamed, TurnEnded
@@ -29,14 +28,14 @@ from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
 from ollim_bot.domain.run_words import LOOKED_AT, first_sentence
 from ollim_bot.domain.runs import DeliveryRight, Run, RunKind
 from ollim_bot.domain.schedule import is_late
-from ollim_bot.domain.session_use import fitting_model
+from ollim_bot.domain.session_list import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.upcoming import UpcomingSchedule
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.domain.usage import Price, Usage, UsageKind, UsageRow, dollars, micros, usage_rows
 from ollim_bot.domain.webhook_data import Data, free_values, named_fields
-from ollim_bot.errors import SessionLost
+from ollim_bot.errors import EngineError, SessionLost
 from ollim_bot.ports import (
     AgentEngine,
     Clock,
@@ -52,11 +51,12 @@ from ollim_bot.ports import (
     Toolset,
 )
 from ollim_bot.prompts.context import READ_ONLY, updates_block
-from ollim_bot.prompts.screening import screening_prompt
 from ollim_bot.prompts.turns import (
     Briefing,
     background_prompt,
     build_bg_preamble,
+    is_safe,
+    screening_prompt,
     sent_data,
     upcoming_lines,
 )
@@ -68,6 +68,70 @@ from ollim_bot.tools.forks import REPORT_UPDATES
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.registry import changes_something
 from ollim_bot.tools.toolset import toolset
+
+LONGEST_SECONDS = 30.0
+
+_TOO_LONG = f"the check took longer than {LONGEST_SECONDS:.0f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class ScreeningVerdict:
+    """Without an `error`, the answer; `kind` says why if the model failed."""
+
+    is_safe: bool = False
+    error: str = ""
+    kind: FailureKind | None = None
+
+
+class Screening:
+    """One check, in a session without tools, history, settings and record.
+
+    `usage` can be read at any time, also after the check was cut off.
+    """
+
+    def __init__(self, engine: AgentEngine, clock: Clock) -> None:
+        self.usage = Usage()
+        self._engine = engine
+        self._clock = clock
+
+    async def verdict(self, prompt: str, instructions: str, usual: SessionSpec) -> ScreeningVerdict:
+        """The verdict of the small model, or of the `usual` one where there is no small one."""
+        spec = SessionSpec(
+            instructions, usual.working_directory, model=Model.HAIKU.value, is_bare=True
+        )
+        found = await self._within(spec, prompt)
+        if found.kind is FailureKind.MODEL_UNKNOWN and usual.model != spec.model:
+            found = await self._within(replace(spec, model=usual.model), prompt)
+        return found
+
+    async def _within(self, spec: SessionSpec, prompt: str) -> ScreeningVerdict:
+        """Ask until the limit. The session is closed when this returns or raises."""
+        found = await within(LONGEST_SECONDS, self._clock, self._ask(spec, prompt))
+        return found or ScreeningVerdict(error=_TOO_LONG)
+
+    async def _ask(self, spec: SessionSpec, prompt: str) -> ScreeningVerdict:
+        before = self.usage.cost_usd
+        try:
+            async with self._engine.open(spec, Toolset(gate=_refuse)) as agent:
+                try:
+                    async for event in agent.turn(Prompt(prompt)):
+                        match event:
+                            case TurnEnded(failure=failure) if failure is not None:
+                                return ScreeningVerdict(
+                                    error=failure.sentence.removesuffix("."), kind=failure.kind
+                                )
+                            case TurnEnded(EndCause.COMPLETED, text):
+                                return ScreeningVerdict(is_safe(text))
+                    return ScreeningVerdict(error="the engine stopped without a word")
+                finally:
+                    self.usage = agent.usage._replace(cost_usd=before + agent.usage.cost_usd)
+        except EngineError as refused:
+            return ScreeningVerdict(error=str(refused).removesuffix("."))
+
+
+async def _refuse(_: ToolCall) -> Refusal | None:
+    return Refusal("There are no tools here.")
+
 
 _WRITING = {"Write": "write", "Edit": "edit", "MultiEdit": "edit"}
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import islice
 from pathlib import Path
 
-from ollim_bot.domain.answer_undo import state_text, state_words
+from ollim_bot.domain.answer_words import state_text, state_words
 from ollim_bot.domain.change_list import (
     CHANGERS,
     ChangeFilter,

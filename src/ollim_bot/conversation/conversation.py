@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.approvals import CarefulTimes
 from ollim_bot.conversation.buttons import ButtonRouter
-from ollim_bot.conversation.careful import CarefulTimes
 from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
 from ollim_bot.conversation.delivery import DeliveryQueues
 from ollim_bot.conversation.forks.forks import Replies

@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 from ollim_bot import errors
 from ollim_bot.channels import PushChannel
 from ollim_bot.clock import wait_until_set
-from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage
+from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, as_number
 from ollim_bot.domain.forks import ForkMessage, with_fork_message
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.outgoing import as_number
 from ollim_bot.domain.sentinel import may_have_come_since
 from ollim_bot.ports import Channel, Clock, MessagePart
 from ollim_bot.settings import channel_label

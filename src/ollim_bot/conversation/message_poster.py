@@ -15,8 +15,7 @@ from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message, until
 from ollim_bot.conversation.jobs.cards import is_undo_of_change
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.domain.button_prompts import ButtonPrompt
-from ollim_bot.domain.cards import Button, Card, Color
+from ollim_bot.domain.cards import Button, ButtonPrompt, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, TurnCost, numbered_id
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem, delivery_id
@@ -28,7 +27,7 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.session_use import context_warning
+from ollim_bot.domain.session_list import context_warning
 from ollim_bot.domain.taint import Taint, addresses_in, untrusted_message
 from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.domain.usage import Usage, cost_of

@@ -1,27 +1,130 @@
-"""Views of the page that are read from the store in one step: money and settings."""
+"""Views of the page that are read in one step: money, settings, runs, health and what it knows."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import asyncio
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from ollim_bot.domain.about_me import AboutMe, KnownLine
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.costs import Amount, CostReport, month_start
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phone import PHONE_ACTIONS, PhoneView
 from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.run_list import RunFilter, RunList, RunPage, Show, usual_cost
+from ollim_bot.domain.run_pages import moment_of, run_stories
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
-from ollim_bot.domain.setting_view import PresentState, SettingGroup, SettingsView, setting_groups
-from ollim_bot.domain.views import Preview, ViewAnswer
-from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Clock
+from ollim_bot.domain.views import (
+    HealthLine,
+    HealthReport,
+    PresentState,
+    Preview,
+    SettingGroup,
+    SettingsView,
+    ViewAnswer,
+    WayOut,
+    setting_groups,
+)
+from ollim_bot.errors import NotFound, OllimError, WrongInput
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Clock, JobRepositories, Journal
+from ollim_bot.settings import channel_label
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.cost_reports import costs_since
+from ollim_bot.store.day_receipts import TodayReceipts, rows_about_day
+from ollim_bot.store.known_lines import change_lines, known_lines, memory_files
+from ollim_bot.store.run_reports import CHUNK, FIRST, run_named, said_by, stories_of
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, Watches, changes_of
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.doctor import DoctorFinding, Repair
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.usage import UsageRow
+    from ollim_bot.store.transaction import Transaction
+
+# A list looks through so many runs for each that it may have.
+_LOOKED_AT = 5
+_USUAL_DAYS = timedelta(days=30)
+
+
+def run_list(
+    tx: Transaction,
+    wanted: RunFilter,
+    most: int,
+    now: datetime,
+    watched_until: datetime | None,
+    today: TodayReceipts | None = None,
+) -> RunList:
+    """At most `most` runs that fit, with the receipt of the day, or of today."""
+    if wanted.day is None:
+        listed = _newest_runs(tx, wanted, most, now, ())
+        return replace(listed, receipt=(today or TodayReceipts()).read(tx, now, watched_until))
+    about = rows_about_day(tx, wanted.day, now)
+    listed = _newest_runs(tx, wanted, most, now, about.rows)
+    return replace(listed, receipt=about.receipt(now, watched_until))
+
+
+def _newest_runs(
+    tx: Transaction, wanted: RunFilter, most: int, now: datetime, of_day: Sequence[LedgerRow]
+) -> RunList:
+    """It looks back through a bounded number of others; `of_day` are the rows about the day."""
+    usual = _usual(tx, now) if wanted.show is Show.COSTLY else 0
+    found: list[RunStory] = []
+    seen, back_to = 0, None
+    for ids in _chunks(tx, wanted, now, of_day):
+        stories = stories_of(tx, ids)
+        found += [each for each in stories if wanted.fits(each, now, usual)]
+        seen += len(ids)
+        back_to = min((moment_of(each) for each in stories), default=back_to)
+        if len(found) > most or seen >= _LOOKED_AT * most:
+            break
+    else:
+        back_to = None
+    found.sort(key=lambda each: each.fired.timestamp(), reverse=True)
+    has_more = len(found) > most or back_to is not None
+    return RunList(now, wanted, found[:most], has_more, back_to, usual)
+
+
+def _chunks(
+    tx: Transaction, wanted: RunFilter, now: datetime, of_day: Sequence[LedgerRow]
+) -> Iterator[list[str]]:
+    """The ids of the runs that may fit, the newest first."""
+    if wanted.day is not None:
+        stories = run_stories(of_day)
+        yield [each.id for each in stories if RunFilter(day=wanted.day).fits(each, now)]
+        return
+    ledger, before = tx.ledger, FIRST
+    newest = partial(ledger.newest_of_job, wanted.job) if wanted.job else ledger.newest_ids
+    while ids := newest(before, CHUNK):
+        before = ids[-1][1]
+        yield [each for each, _ in ids]
+
+
+def _usual(tx: Transaction, now: datetime) -> int:
+    by_run: dict[str, list[UsageRow]] = {}
+    for row in tx.usage.since(now - _USUAL_DAYS):
+        if row.occurrence:
+            by_run.setdefault(row.occurrence, []).append(row)
+    return usual_cost(Amount.of(each) for each in by_run.values())
+
 
 # What a new minute changes in the costs is small: the pace of the month.
 _COSTS_KEPT = timedelta(minutes=1)
@@ -133,3 +236,221 @@ class SettingPage:
         spent = Amount.of(tx.usage.since(midnight))
         at = PresentState(now, quiet_settings(tx, now.tzinfo), spent)
         return setting_groups(tx.config.get(), at)
+
+
+_MADE_OF = ("ledger", "usage", "due_items")
+_USUAL = 100
+_LONGEST_ID = 400
+
+# Until when the bot surely ran; None if that is not known.
+ReadHeartbeat = Callable[[], datetime | None]
+
+
+def no_heartbeat() -> datetime | None:
+    """For a bot whose heartbeat is not kept: the ledger says until when it ran."""
+    return None
+
+
+class RunListView:
+    """A `View` of the newest `most` runs that fit `show`, `job` and `day`, with a receipt."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        heartbeat: ReadHeartbeat = no_heartbeat,
+        receipts: TodayReceipts | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._heartbeat = heartbeat
+        self._receipts = receipts or TodayReceipts()
+
+    async def look(self, asked: Mapping[str, str]) -> RunList:
+        word = asked.get("most", "")
+        most = int(word) if word.isascii() and word.isdecimal() and len(word) < 6 else _USUAL
+        wanted = RunFilter.read(asked, self._clock.now())
+        return await asyncio.to_thread(self._read, wanted, most)
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *_MADE_OF)
+
+    def _read(self, wanted: RunFilter, most: int) -> RunList:
+        # Read before the ledger, which then has everything that was claimed until this moment.
+        watched_until, now = self._heartbeat(), self._clock.now()
+        return self._store.query(
+            lambda tx: run_list(tx, wanted, most, now, watched_until, self._receipts)
+        )
+
+
+class RunView:
+    """A `View` of the run `id`, which may be short."""
+
+    def __init__(self, store: Store, repositories: JobRepositories, clock: Clock) -> None:
+        self._store = store
+        self._repositories = repositories
+        self._clock = clock
+
+    async def look(self, asked: Mapping[str, str]) -> RunPage:
+        return await asyncio.to_thread(self._read, asked.get("id", ""))
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *_MADE_OF)
+
+    def _read(self, word: str) -> RunPage:
+        now = self._clock.now()
+
+        def question(tx: Transaction) -> RunPage:
+            story = run_named(tx, word[:_LONGEST_ID])
+            return RunPage(now, story, said_by(tx, story), self._job(story.occurrence))
+
+        return self._store.query(question)
+
+    def _job(self, one: Occurrence) -> str:
+        """The key of the job, if it has a file."""
+        if isinstance(one.kind, JobKind):
+            with suppress(NotFound):
+                self._repositories.of(one.kind).text_of(one.job_id)
+                return f"{one.kind}:{one.job_id}"
+        return ""
+
+
+class Examiner(Protocol):
+    """The doctor of the running bot. Both methods block."""
+
+    def examine(self) -> Sequence[DoctorFinding]: ...
+
+    def mend(self, findings: Sequence[DoctorFinding], /) -> Sequence[Repair]: ...
+
+
+class HealthPage:
+    """An `ActingView`. The actions are `look` and `fix` (`name` of a part).
+
+    An examination runs while `changes` is followed; the first look asks for the first one.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, channels: Sequence[str], doctor: Examiner
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._channels = channels
+        self._doctor = doctor
+        self._found: Sequence[DoctorFinding] = ()
+        self._looked: datetime | None = None
+        self._is_wanted = asyncio.Event()
+
+    async def look(self, _: Mapping[str, str]) -> HealthReport:
+        if self._looked is None:
+            self._is_wanted.set()
+        ways, pending = await self._store.read(self._read)
+        return HealthReport(
+            self._clock.now(),
+            [
+                HealthLine(each.level, each.name, each.detail, each.next, each.mend is not None)
+                for each in self._found
+            ],
+            self._looked,
+            self._is_wanted.is_set(),
+            ways,
+            pending,
+        )
+
+    async def changes(self) -> AsyncIterator[None]:
+        while True:
+            await self._is_wanted.wait()
+            yield
+            self._found = await asyncio.to_thread(self._doctor.examine)
+            self._looked = self._clock.now()
+            self._is_wanted.clear()
+            yield
+
+    async def act(self, _: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        if action == "look":
+            self._is_wanted.set()
+            return ViewAnswer("Looking.")
+        chosen = [each for each in self._found if each.name == fields.get("name") and each.mend]
+        if action != "fix" or not chosen:
+            return ViewAnswer("There is nothing to mend there. Look again.", is_error=True)
+        repairs = await asyncio.to_thread(self._doctor.mend, chosen)
+        self._is_wanted.set()
+        told = " ".join(f"{each.name}: {each.what}." for each in repairs)
+        return ViewAnswer(told or "There was nothing left to mend.")
+
+    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
+        return Preview()
+
+    def _read(self, tx: Transaction) -> tuple[list[WayOut], int]:
+        ways = [
+            WayOut(
+                channel_label(name),
+                tx.deliveries.newest_confirmed(name),
+                tx.deliveries.count_open(name),
+            )
+            for name in self._channels
+            if tx.channels.is_joined(name)
+        ]
+        return ways, len(tx.updates.get().entries)
+
+
+_NO_LINE = "There is no such line any more; nothing was written."
+_ONE_LINE = "Write one line. To have it gone, press Forget."
+
+
+class AboutMePage:
+    """An `ActingView`. The actions are `edit` (with `words`) and `forget`.
+
+    Both name the line by `file` and `line`, with its `text` as it was shown.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, paths: DataPaths, changes: FileChanges, journal: Journal
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._paths = paths
+        self._changes = changes
+        self._journal = journal
+
+    async def look(self, _: Mapping[str, str]) -> AboutMe:
+        return await asyncio.to_thread(self._read)
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, "changes")
+
+    async def act(self, _: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        file, number, text = (fields.get(each, "") for each in ("file", "line", "text"))
+        if action not in ("edit", "forget") or not (number.isdecimal() and len(number) < 8):
+            return ViewAnswer(_NO_LINE, is_error=True)
+        words = fields.get("words", "").strip() if action == "edit" else None
+        if words is not None and len(words.splitlines()) != 1:
+            return ViewAnswer(_ONE_LINE, is_error=True, field="words")
+        line = KnownLine(file, int(number), text)
+        try:
+            is_made = await asyncio.to_thread(self._make, line, words)
+        except (OllimError, OSError, UnicodeDecodeError) as refused:
+            return ViewAnswer(f"{file} was not changed: {refused}", is_error=True)
+        if not is_made:
+            typed = f" You had typed: {words}" if words else ""
+            sentence = f"Line {number} of {file} has changed since it was shown; nothing was"
+            return ViewAnswer(f"{sentence} written.{typed}", is_error=True)
+        did = "Forgotten" if words is None else "Saved"
+        return ViewAnswer(f"{did}. Changes has a way back.")
+
+    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
+        return Preview()
+
+    def _read(self) -> AboutMe:
+        now, problems = self._clock.now(), list[str]()
+        lines = known_lines(self._paths, now.tzinfo or UTC, problems)
+        return AboutMe(now.date(), tuple(lines), tuple(problems))
+
+    def _make(self, line: KnownLine, words: str | None) -> bool:
+        """Change the line, and return whether it was still as it was shown."""
+        if PurePosixPath(line.file) not in memory_files(self._paths) or line.number == 0:
+            return False
+        if not change_lines(self._paths, line.file, [line], words, self._changes):
+            return False
+        did = "forget" if words is None else "edit"
+        self._journal.note(self._paths.root / line.file, f"{did}: {line.file}")
+        return True

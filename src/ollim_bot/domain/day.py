@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import overload
 
-from ollim_bot.domain.answer_undo import why_not_undone
+from ollim_bot.domain.answer_words import why_not_undone
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.due_items import (

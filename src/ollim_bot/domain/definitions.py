@@ -11,8 +11,7 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.job_kinds import JobKey, JobKind, OccurrenceKind
 from ollim_bot.domain.jobs import Job, Reminder, Routine
-from ollim_bot.domain.lengths import length_text, parse_length
-from ollim_bot.domain.moments import instant
+from ollim_bot.domain.moments import instant, length_text, parse_length
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.repeats import REPEATS, Rhythm, read_rhythm
 from ollim_bot.domain.run_history import ARMED, CHANGED, REMOVED, ROSTER

@@ -25,8 +25,8 @@ from ollim_bot.domain.jobs import (
     Routine,
     short_title,
 )
-from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.moments import (
+    Nag,
     clock_time,
     describe,
     duration_in_words,

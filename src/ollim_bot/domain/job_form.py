@@ -13,8 +13,7 @@ from urllib.parse import quote
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, JobText, Reminder, Routine
-from ollim_bot.domain.lengths import length_text
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, day_words, describe
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, day_words, describe, length_text
 from ollim_bot.domain.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.domain.phrases.rhythm import parse_rhythm
 from ollim_bot.domain.repeats import AfterDone, Repeat, Rhythm, read_rhythm

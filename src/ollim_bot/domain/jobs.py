@@ -15,8 +15,7 @@ from zlib import crc32
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.job_kinds import JobKind as JobKind
-from ollim_bot.domain.lengths import Nag
-from ollim_bot.domain.moments import instant
+from ollim_bot.domain.moments import Nag, instant
 from ollim_bot.domain.text import FROM_UNTRUSTED, has_words, shortened
 from ollim_bot.errors import WrongInput
 

@@ -1,15 +1,13 @@
-"""Conversions between wall-clock times, instants and words.
-
-A wall-clock time is a `datetime` without a zone; an instant is one with a zone.
-"""
+"""Moments and lengths of time in words, and the names of time zones."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
-from ollim_bot.domain.text import nearest
+from ollim_bot.domain.text import as_code, nearest
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -189,3 +187,58 @@ def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:
 def waited_label(due: datetime, now: datetime) -> str:
     """The line below a message whose turn has waited for the end of the quiet."""
     return f"It was due {describe(due, now)}, in the quiet."
+
+
+_LENGTH = r"(?a)([0-9]{1,5}) ?(m|h|d)"
+_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+
+
+def parse_length(text: str) -> timedelta:
+    """A length such as `30m`, `2h` or `1d`; raises `ValueError` for anything else."""
+    found = re.fullmatch(_LENGTH, text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a length such as 30m")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def length_text(length: timedelta) -> str:
+    """The inverse of `parse_length`, with the largest unit that fits."""
+    unit = next(name for name, size in _UNITS.items() if name == "m" or not length % size)
+    return f"{length // _UNITS[unit]}{unit}"
+
+
+class Nag(NamedTuple):
+    """How often an unanswered item comes again, and the pause before each time: `10m x 4`."""
+
+    pause: timedelta
+    times: int
+
+    @classmethod
+    def parse(cls, text: str) -> Nag:
+        """Raises `ValueError`, with a sentence, for anything but 2 min to 24 h and 1 to 8 times."""
+        pause, _, times = text.partition("x")
+        try:
+            nag = cls(parse_length(pause), int(times))
+        except ValueError:
+            raise ValueError(
+                f"{as_code(text, 40)} is no pause and number. Try `10m x 4`."
+            ) from None
+        shortest, longest, most = timedelta(minutes=2), timedelta(days=1), 8
+        right = cls(min(max(nag.pause, shortest), longest), min(max(nag.times, 1), most))
+        if right == nag:
+            return nag
+        if nag.pause < shortest:
+            why = "too often: the shortest pause is 2 minutes"
+        elif nag.pause > longest:
+            why = "too rare: the longest pause is 24 hours"
+        else:
+            why = f"not possible: it can come again 1 to {most} times"
+        raise ValueError(f"{as_code(text, 40)} is {why}. Try `{right}`.")
+
+    @property
+    def in_words(self) -> str:
+        times = "once" if self.times == 1 else f"{self.times} times"
+        return f"every {duration_in_words(self.pause)} until you answer, at most {times}"
+
+    def __str__(self) -> str:
+        return f"{length_text(self.pause)} x {self.times}"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ollim_bot.domain.job_kinds import EventKind, JobKind, OccurrenceKind
-from ollim_bot.domain.lengths import length_text, parse_length
+from ollim_bot.domain.moments import length_text, parse_length
 
 MAX_ATTEMPTS = 3
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from ollim_bot.domain.lengths import Nag
-from ollim_bot.domain.moments import near_zone, zone_named
+from ollim_bot.domain.moments import Nag, near_zone, zone_named
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import WrongInput

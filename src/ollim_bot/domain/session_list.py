@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
+from ollim_bot.domain.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +76,92 @@ def session_list(
             for each in reversed(compacted)
         ),
     )
+
+
+_WORTH_A_WORD = 60
+_SOON_FULL = 80
+_BEGINNINGS = (SessionChange.CREATED, SessionChange.COMPACTED, SessionChange.SWAPPED)
+# The models from the smallest to the largest, with their windows in tokens.
+_WINDOWS: Mapping[str, int] = {"haiku": 200_000, "sonnet": 1_000_000, "opus": 1_000_000}
+# The engine keeps this much of a window free, and compacts beyond that.
+_KEPT_FREE = 33_000
+
+
+def percent_used(context: int, window: int | None) -> int | None:
+    """The used share of the window, rounded down; None if the window is not known."""
+    return None if not window else context * 100 // window
+
+
+def context_warning(usage: Usage) -> str:
+    """The warning about a full context; empty below 60 %."""
+    percent = percent_used(usage.context, usage.window)
+    if percent is None or percent < _WORTH_A_WORD:
+        return ""
+    advice = (
+        "consider /compact" if percent < _SOON_FULL else "compaction soon, /compact recommended"
+    )
+    return f"context: {percent}% ({thousands(usage.context)}) — {advice}"
+
+
+def thousands(tokens: int) -> str:
+    """`950`, `45k`, `1.2M`."""
+    if tokens < 1000:
+        return str(tokens)
+    if tokens < 999_500:
+        return f"{round(tokens / 1000)}k"
+    return f"{tokens / 1_000_000:.1f}M"
+
+
+def began_at(session: SessionId, events: Iterable[SessionEvent]) -> datetime | None:
+    """When the present history of the session began: at its start or its last compaction."""
+    moments = [
+        event.timestamp
+        for event in events
+        if event.session_id == session and event.event in _BEGINNINGS
+    ]
+    return moments[-1] if moments else None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedHistory:
+    """The part of the history that a compaction replaced."""
+
+    turns: int
+    length: timedelta
+    tokens: int
+
+    def __str__(self) -> str:
+        """`15 turns · 3h 12m · 45k tokens compacted`."""
+        turns = f"{self.turns} turn" if self.turns == 1 else f"{self.turns} turns"
+        return f"{turns} · {_length(self.length)} · {thousands(self.tokens)} tokens compacted"
+
+
+def compacted_history(
+    session: SessionId, began: datetime, now: datetime, messages: Iterable[ChatMessage], tokens: int
+) -> CompactedHistory:
+    turns = sum(message.session == session for message in answers(messages))
+    return CompactedHistory(turns, elapsed(began, now), tokens)
+
+
+def answers(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
+    """Each answer once, in its newest version: the log repeats a message that has changed."""
+    said = (message for message in messages if message.author is Author.ASSISTANT)
+    return {message.id: message for message in said}.values()
+
+
+def _length(length: timedelta) -> str:
+    minutes = max(0, int(length.total_seconds() // 60))
+    days, hours = minutes // (24 * 60), minutes // 60 % 24
+    if days:
+        return f"{days}d {hours}h"
+    return f"{hours}h {minutes % 60}m" if hours else f"{minutes}m"
+
+
+def fitting_model(wanted: str, context: int) -> str:
+    """The wanted model, or the next larger one if a history of `context` tokens is too long."""
+    size = next((name for name in _WINDOWS if name in wanted.lower()), None)
+    if size is None or context <= _WINDOWS[size] - _KEPT_FREE:
+        return wanted
+    names = list(_WINDOWS)
+    larger = (name for name in names[names.index(size) + 1 :] if _WINDOWS[name] > _WINDOWS[size])
+    return next(larger, wanted)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import ItemKind
-from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.phrases.durations import NUMBERS, parse_duration
 from ollim_bot.errors import WrongInput
 

@@ -18,7 +18,7 @@ from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import wish_from_words, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import CallTool, FollowUp, Part, Say, ToolResult
+from ollim_bot.offline.server import CallTool, FollowUp, Part, Say, ToolResult
 from ollim_bot.offline.situation import SHELL, Situation, time_question
 from ollim_bot.offline.vocabulary import (
     AddTask,

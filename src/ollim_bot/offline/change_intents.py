@@ -16,7 +16,7 @@ from ollim_bot.domain.wishes import is_dose
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.actions import ListedJob, choices_of, matching, settle
-from ollim_bot.offline.messages import FollowUp, Part, Say
+from ollim_bot.offline.server import FollowUp, Part, Say
 from ollim_bot.offline.situation import ParsedPrompt, Situation, time_question
 from ollim_bot.offline.vocabulary import POLITELY, AddTask, AmbiguousIntent, Change, SettleTask
 

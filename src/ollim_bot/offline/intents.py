@@ -15,8 +15,8 @@ from ollim_bot.domain.wishes import is_dose, is_order, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.change_intents import change_intent, task_intent
-from ollim_bot.offline.messages import FollowUp
 from ollim_bot.offline.phrasings import is_courteous
+from ollim_bot.offline.server import FollowUp
 from ollim_bot.offline.situation import time_question
 from ollim_bot.offline.vocabulary import (
     POLITELY,

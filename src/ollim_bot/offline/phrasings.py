@@ -23,7 +23,7 @@ from ollim_bot.offline.actions import (
     shell_call,
     tasks_in,
 )
-from ollim_bot.offline.messages import CallTool, Part, Say, ToolResult
+from ollim_bot.offline.server import CallTool, Part, Say, ToolResult
 from ollim_bot.offline.situation import Situation
 
 

@@ -25,7 +25,6 @@ from ollim_bot.offline.actions import (
 )
 from ollim_bot.offline.change_intents import about_it, finished_task, settled_by_words
 from ollim_bot.offline.intents import guessed_intent, moment_in, schedule_intent
-from ollim_bot.offline.messages import CallTool, FollowUp, ModelRequest, Part, Reply, Say
 from ollim_bot.offline.phrasings import (
     COURTESIES,
     Intent,
@@ -36,6 +35,7 @@ from ollim_bot.offline.phrasings import (
     show_upcoming,
     show_week,
 )
+from ollim_bot.offline.server import CallTool, FollowUp, ModelRequest, Part, Reply, Say
 from ollim_bot.offline.situation import (
     SHELL,
     ParsedPrompt,

@@ -16,7 +16,7 @@ from ollim_bot.domain.text import PromptMark
 from ollim_bot.domain.updates import KNOWN_TO_OWNER
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import vocabulary
-from ollim_bot.offline.messages import CallTool, FollowUp, Message, ModelRequest, ToolResult
+from ollim_bot.offline.server import CallTool, FollowUp, Message, ModelRequest, ToolResult
 from ollim_bot.offline.texts import SAID_LAST
 from ollim_bot.offline.vocabulary import AmbiguousIntent, ScheduleIntent
 

@@ -10,7 +10,7 @@ from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.phrases.durations import NUMBERS
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import is_dose
-from ollim_bot.offline.messages import FollowUp
+from ollim_bot.offline.server import FollowUp
 
 POLITELY = (
     r"(?:(?:please|pls|plz) |(?:can|could|would) (?:you|u) (?:(?:please|pls|plz) )?"

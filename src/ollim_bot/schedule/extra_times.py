@@ -1,9 +1,10 @@
-"""Announces jobs before their moments, and shows open items again until they are answered."""
+"""What comes beside the moments of jobs: heads-ups, open items again, times to leave, timers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -12,11 +13,14 @@ from typing import NamedTuple
 
 from ollim_bot.clock import zone_of
 from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import DueItem, delivery_id
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
-from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.leave_by import Departure, departures
+from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.quiet import is_quiet
 from ollim_bot.domain.run_history import PLAINLY, claiming_row
@@ -29,10 +33,13 @@ from ollim_bot.domain.schedule import (
     occurrence_at,
 )
 from ollim_bot.domain.taint import marked_taint, untrusted_message
+from ollim_bot.domain.text import literal, one_line
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
+from ollim_bot.store.calendars import copies_stamp, readable_copies
 from ollim_bot.store.item_answers import follow_job, show_again
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
@@ -316,3 +323,202 @@ class Nags:
     def _job(self, item: DueItem) -> Job | None:
         occurrence = Occurrence.parse(item.occurrence)
         return job_of(self._index, JobKey(occurrence.kind, occurrence.job_id))
+
+
+class Departures:
+    """Sends each heads-up once, and none when its event has begun or while it is quiet.
+
+    It follows the copies of the calendars: an event that is moved is told for its new time, one
+    that is cancelled not at all, and one that is found late at once.
+    """
+
+    def __init__(self, store: Store, paths: DataPaths, poster: MessagePoster, clock: Clock) -> None:
+        self._store = store
+        self._paths = paths
+        self._poster = poster
+        self._clock = clock
+        self._minutes: int | None = None
+        self._stamp: object = None
+        self._departures: Sequence[Departure] = ()
+        self._recorded: set[Occurrence] = set()
+        self._next_at: datetime | None = None
+        self._unrecorded_since: datetime | None = None
+        self._config_changed = asyncio.Event()
+        self._config_changed.set()
+        self._watches = ExitStack()
+
+    @property
+    def next_at(self) -> datetime | None:
+        return self._next_at
+
+    @property
+    def is_behind(self) -> bool:
+        return self._unrecorded_since is not None
+
+    async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
+        """Notice a new value of the setting from now on."""
+        self._watches.enter_context(self._store.changes("config", event=self._config_changed))
+
+    async def close(self) -> None:
+        self._watches.close()
+
+    async def serve_due(self, since: datetime, now: datetime) -> None:
+        since = min(since, self._unrecorded_since or since)
+        try:
+            await self._follow_config()
+            await self._follow_calendars()
+            due = [each for each in self._departures if _is_due(each, since, now)]
+            new = [each for each in due if each.occurrence not in self._recorded]
+            if new:
+                await self._store.transact(lambda tx: self._record(tx, new, now))
+                self._recorded |= {each.occurrence for each in new}
+        except StorageError:
+            _logger.warning("A time to leave could not be recorded", exc_info=True)
+            self._unrecorded_since, self._next_at = since, now + timedelta(seconds=10)
+            return
+        self._unrecorded_since = None
+        self._next_at = next((each.at for each in self._departures if each.at > now), None)
+
+    def follow_changes(self, changes: Changes, since: datetime) -> None:
+        """No job file says anything about events."""
+
+    async def follow_zone(self, move: ZoneMove, now: datetime) -> None:
+        """An event is at its moment by any clock."""
+
+    async def follow_clock(self, now: datetime) -> None:
+        """What was told stays told."""
+
+    async def _follow_config(self) -> None:
+        if self._config_changed.is_set():
+            self._config_changed.clear()
+            try:
+                minutes = await self._store.read(lambda tx: tx.config.get().travel_minutes)
+            except StorageError:
+                self._config_changed.set()
+                raise
+            if minutes != self._minutes:
+                self._minutes, self._stamp, self._departures = minutes, None, ()
+
+    async def _follow_calendars(self) -> None:
+        if self._minutes is None:
+            return
+        stamp = await asyncio.to_thread(copies_stamp, self._paths)
+        if stamp == self._stamp:
+            return
+        self._departures = departures(
+            await asyncio.to_thread(readable_copies, self._paths), self._minutes
+        )
+        self._stamp = stamp
+        self._recorded &= {each.occurrence for each in self._departures}
+
+    def _record(self, tx: Transaction, due: Sequence[Departure], now: datetime) -> None:
+        quiet = quiet_settings(tx)
+        for each in due:
+            if tx.ledger.has(each.occurrence):
+                continue
+            is_late = each.begins <= now
+            reason = SkipReason.QUIET if is_quiet(quiet, now) else None
+            if not is_late and reason is None:
+                self._poster.add_to_log(tx, each.message(tx.now.astimezone(zone_of(self._clock))))
+            begun = claiming_row(each.occurrence, max(now, each.at), {"job": each.title})
+            end = heads_up_end(each.occurrence, each.title, reason, now)
+            if is_late:
+                facts = {"job": each.title, "reason": "the event had begun"}
+                end = LedgerRow(now, OccurrenceState.MISSED.value, each.occurrence, facts)
+            tx.ledger.append(begun, end)
+
+
+def _is_due(departure: Departure, since: datetime, now: datetime) -> bool:
+    """Whether it is time to leave, or was since the last look."""
+    return departure.at <= now and (departure.begins > now or departure.at > since)
+
+
+class TimerCards:
+    """Shows a card for each timer, from its file on until it is over or its file is gone.
+
+    A timer that a run has set by itself has none: its ping is all that it may say.
+    """
+
+    def __init__(self, store: Store, index: JobIndex, poster: MessagePoster, clock: Clock) -> None:
+        self._store = store
+        self._index = index
+        self._poster = poster
+        self._clock = clock
+        self._running: dict[str, Reminder] = {}
+        self._gone: dict[str, Reminder] = {}
+
+    @property
+    def next_at(self) -> datetime | None:
+        """None: what a timer reminds of comes as any reminder does."""
+        return None
+
+    @property
+    def is_behind(self) -> bool:
+        return False
+
+    async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
+        timers = map(_timer, scheduled_jobs(self._index))
+        self._running = {each.spec.id: each for each in timers if each}
+
+    async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
+        if not (self._running or self._gone):
+            return
+        try:
+            await self._store.transact(self._show)
+        except StorageError:
+            _logger.warning("The card of a timer could not be written", exc_info=True)
+        else:
+            self._running, self._gone = {}, {}
+
+    def follow_changes(self, changes: Changes, since: datetime) -> None:  # noqa: ARG002
+        for one in (*changes.added, *changes.changed):
+            if timer := _timer(one.job):
+                self._gone.pop(timer.spec.id, None)
+                self._running[timer.spec.id] = timer
+        for one in changes.removed:
+            if timer := _timer(one.job):
+                self._running.pop(timer.spec.id, None)
+                self._gone[timer.spec.id] = timer
+
+    async def follow_zone(self, move: ZoneMove, now: datetime) -> None:  # noqa: ARG002
+        """Its end is shown by the new clock."""
+        await self.start(now, now)
+
+    async def follow_clock(self, now: datetime) -> None:
+        """A timer ends at its moment by any clock."""
+
+    async def close(self) -> None:
+        """Nothing goes on beside the loop."""
+
+    def _show(self, tx: Transaction) -> None:
+        now = self._clock.now()
+        zone = zone_of(self._clock)
+        for timer in self._running.values():
+            due = timer.due(zone).astimezone(zone)
+            words = f"Timer until {describe(due, now)}"
+            self._put(tx, timer, Card(words, literal(_title(timer)), until=due))
+        for timer in self._gone.values():
+            is_over = timer.due(zone).astimezone(UTC) <= now.astimezone(UTC)
+            words = "Timer over" if is_over else "Timer cancelled"
+            self._put(tx, timer, Card(f"{words}: {_title(timer)}"))
+
+    def _put(self, tx: Transaction, timer: Reminder, card: Card) -> None:
+        """Add the card, or replace the one of the timer; a card that is not there stays away."""
+        name = MessageId(f"timer-{timer.spec.id}")
+        known = tx.messages.get(name)
+        if (known is None and card.until is None) or (known is not None and known.card == card):
+            return
+        mark = untrusted_message(marked_taint(timer.spec.untrusted))
+        at = tx.now if known is None else known.at
+        message = ChatMessage(name, at, Author.PROGRAM, card.text, card=card, untrusted=mark)
+        self._poster.add_to_log(tx, message)
+
+
+def _title(timer: Reminder) -> str:
+    return one_line(timer.spec.owner_title, 200)
+
+
+def _timer(job: Job) -> Reminder | None:
+    """The job, if its card shows how long it runs."""
+    is_timer = isinstance(job, Reminder) and job.set_at is not None and job.spec.set_by is None
+    return job if is_timer and isinstance(job, Reminder) and job.spec.enabled else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -34,9 +34,9 @@ def _row(statements: Statements, key: str) -> DueItem | None:
 class DueItems:
     """A change of an item is a change of the messages that show it."""
 
-    def __init__(self, statements: Statements, messages: MessageLog) -> None:
+    def __init__(self, statements: Statements, log: Callable[[], MessageLog]) -> None:
         self._statements = statements
-        self._messages = messages
+        self._log = log
 
     def get(self, key: str) -> DueItem | None:
         """The item that the buttons with this key mean."""
@@ -53,7 +53,7 @@ class DueItems:
         """Add the item, or replace the one of the same occurrence."""
         known = _row(self._statements, item.key)
         cards = {each.card for each in (known, item) if each is not None and each.card}
-        shown = [self._messages.logged(each) for each in cards]
+        shown = [self._log().logged(each) for each in cards]
         self._statements.write(
             "due_items",
             "INSERT INTO due_items (key, due, is_open, answered_at, again_at, undo_until, value)"
@@ -70,8 +70,8 @@ class DueItems:
             encode_plain(item).decode(),
         )
         for before in filter(None, shown):
-            if self._messages.logged(before.message.id) != before:
-                self._messages.touch(before)
+            if self._log().logged(before.message.id) != before:
+                self._log().touch(before)
 
     def open(self) -> list[DueItem]:
         """The items without an answer, the earliest first."""

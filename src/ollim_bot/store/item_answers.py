@@ -15,8 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.answer_undo import settlement_in, state_text, why_not_undone
-from ollim_bot.domain.answer_words import settlement
+from ollim_bot.domain.answer_words import settlement, settlement_in, state_text, why_not_undone
 from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem, delivery_id, item_key, open_card, root_in

@@ -21,8 +21,7 @@ from ollim_bot.domain.jobs import (
     ReportMode,
     ignores_late,
 )
-from ollim_bot.domain.lengths import Nag, length_text, parse_length
-from ollim_bot.domain.moments import zone_named
+from ollim_bot.domain.moments import Nag, length_text, parse_length, zone_named
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.tool_patterns import is_open, open_problem, problems
 from ollim_bot.errors import BadJob

@@ -14,7 +14,7 @@ from ollim_bot.store.lookup import look_up
 if TYPE_CHECKING:
     from ollim_bot.domain.added_lines import AddedLines
     from ollim_bot.domain.breakdowns import Breakdowns
-    from ollim_bot.domain.button_prompts import ButtonPrompts
+    from ollim_bot.domain.cards import ButtonPrompts
     from ollim_bot.domain.changes import BegunWrites
     from ollim_bot.domain.digest import Digests, HeldMessages
     from ollim_bot.domain.forks import Fork, ForkMessage

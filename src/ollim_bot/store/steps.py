@@ -9,8 +9,7 @@ from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.button_prompts import ButtonPrompt
-from ollim_bot.domain.careful import CarefulSession
+from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.definitions import holder_among
@@ -40,7 +39,7 @@ from ollim_bot.domain.run_words import REACHED_AT
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
 from ollim_bot.domain.sessions import ClearedConversation
-from ollim_bot.domain.taint import Taint, marked_taint
+from ollim_bot.domain.taint import CarefulSession, Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import micros

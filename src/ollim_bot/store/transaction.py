@@ -91,7 +91,7 @@ class Transaction(Records):
     )
     channels: RepositorySpec[Channels] = RepositorySpec("store.deliveries:Channels", "messages")
     job_ops: RepositorySpec[JobOps] = RepositorySpec("store.transaction:JobOps")
-    due_items: RepositorySpec[DueItems] = RepositorySpec("store.due_items:DueItems", "messages")
+    due_items: RepositorySpec[DueItems] = RepositorySpec("store.due_items:DueItems", "log")
     webhook_deliveries: RepositorySpec[WebhookDeliveries] = RepositorySpec(
         "store.webhook_deliveries:WebhookDeliveries", "ledger"
     )
@@ -112,6 +112,11 @@ class Transaction(Records):
     def statements(self) -> Statements:
         """For rows that no repository offers."""
         return self._statements
+
+    @property
+    def log(self) -> Callable[[], MessageLog]:
+        """The messages, for a repository that seldom needs them."""
+        return lambda: self.messages
 
     @property
     def changed(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.domain.button_prompts import ButtonPrompt
+from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId

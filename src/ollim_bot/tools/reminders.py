@@ -1,4 +1,4 @@
-"""Tools that add, list, cancel and follow up reminders."""
+"""Tools for reminders, for due items and for tasks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.domain.agent_caller import LOOKS, MARKED, asks
+from ollim_bot.domain.agent_caller import LOOKS, MARKED, Does, asks
+from ollim_bot.domain.breakdowns import checked_steps
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
-from ollim_bot.domain.due_items import move_button
+from ollim_bot.domain.due_items import (
+    DueItem,
+    Settlement,
+    done,
+    let_go,
+    move_button,
+    not_today,
+    settled_line,
+)
 from ollim_bot.domain.initiative import (
     HELD_BACK,
     MOST_CHECKS,
@@ -39,21 +48,27 @@ from ollim_bot.domain.moments import (
     duration_in_words,
     later,
 )
-from ollim_bot.domain.phrases.moment import moment_to_keep
+from ollim_bot.domain.occurrences import Answer
+from ollim_bot.domain.phrases.moment import moment_to_keep, parse_moment
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, quiet_until
 from ollim_bot.domain.rehearsal.findings import warnings
 from ollim_bot.domain.rehearsal.fires import Assumptions
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.text import counted
 from ollim_bot.domain.wishes import wish_from_words
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
-from ollim_bot.ports import JobRepository, ToolAnswer
+from ollim_bot.ports import JobRepository, ToolAnswer, ToolCall
 from ollim_bot.store.changes import acting
+from ollim_bot.store.item_answers import AGENT
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.steps import count_in_tainted_turn, count_set, quiet_settings
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.tools.careful import Surroundings
 from ollim_bot.tools.context import (
+    FORK,
+    MAIN,
     Arguments,
     BackgroundUse,
     OwnTool,
@@ -369,3 +384,116 @@ def _when(reminder: Reminder, now: datetime) -> str:
 
 def _relative(context: ToolContext, path: object) -> str:
     return str(path).removeprefix(f"{context.root}/")
+
+
+_UNDO = "undo"
+_ACTIONS = ("done", "snooze", "not_today", "let_go", _UNDO)
+
+
+async def _settle_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
+    which, action = str(given["item"]).strip(), str(given["action"])
+    if action == _UNDO:
+        return await _undo(context, which)
+    now = context.clock.now()
+    words = str(given.get("until") or "")
+    if action == "snooze" and not words:
+        raise WrongInput("Say until when, such as `in 1 hour` or `tomorrow 9am`.")
+    until = parse_moment(words, now) if action == "snooze" else None
+    waiting = await context.store.read(lambda tx: tx.due_items.open())
+    item = _meant(waiting, which, now, "No reminder waits for an answer.")
+    said = _settlement(action, item, until, now)
+    assert context.items is not None
+    settled = await context.items.answer(item.key, said.answer, AGENT, said.until)
+    if settled is None:
+        return ToolAnswer(f"“{item.title}” has its answer already.", is_error=True)
+    line = settled_line(settled, now, settled.short_title)
+    return ToolAnswer(f"Settled, and shown to the owner: {line}. One word is enough; no praise.")
+
+
+async def _undo(context: ToolContext, which: str) -> ToolAnswer:
+    now = context.clock.now()
+    answered = await context.store.read(lambda tx: tx.due_items.with_undo())
+    answered = [each for each in answered if each.can_undo(now)]
+    item = _meant(answered, which, now, "No answer can be taken back any more.")
+    assert context.items is not None
+    await context.items.take_back(item.key, AGENT)
+    return ToolAnswer(f"Open again, as it was, and shown to the owner: {item.short_title}.")
+
+
+def _settlement(action: str, item: DueItem, until: datetime | None, now: datetime) -> Settlement:
+    match action:
+        case "done":
+            return done(item)
+        case "snooze":
+            return Settlement(Answer.SNOOZED, until)
+        case "not_today":
+            return not_today(item, now)
+        case _:
+            return let_go(item)
+
+
+def _meant(items: Sequence[DueItem], which: str, now: datetime, none: str) -> DueItem:
+    """The one that is meant. Raises `WrongInput` that names them if two fit, or none does."""
+    wanted = which.casefold().rstrip(".")
+    found = [each for each in items if wanted in (each.key, each.title.casefold().rstrip("."))]
+    found = found or [each for each in items if wanted in each.title.casefold()]
+    if len(found) == 1:
+        return found[0]
+    if not items:
+        raise WrongInput(none)
+    names = ", ".join(
+        f"“{each.title}” ({each.key}, due {describe(each.due, now)})" for each in found or items
+    )
+    raise WrongInput(f"Say which one, by its words or its key: {names}.")
+
+
+SETTLE_REMINDER = OwnTool(
+    "settle_reminder",
+    "Answer an open reminder, once the owner has said that it is done, or to put it off.",
+    arguments(
+        ["item", "action"],
+        item=text("its words or its key, as the list of open reminders has them"),
+        action=choice("`undo` takes an answer back, for 10 minutes", _ACTIONS),
+        until=text("for `snooze`, such as `in 1 hour`"),
+    ),
+    _settle_reminder,
+    where=MAIN | FORK,
+    elsewhere="Only the owner settles a reminder, in the conversation or by its buttons.",
+    careful=asks("answer a reminder in your name"),
+    prompt_line=(
+        "`settle_reminder`, `break_down`: answer an open reminder when the owner says so in words; "
+        "make small steps of one, or of a task."
+    ),
+)
+
+
+async def _break_down(context: ToolContext, given: Arguments) -> ToolAnswer:
+    said = given["steps"]
+    steps = checked_steps([str(each) for each in said] if isinstance(said, list) else [])
+    assert context.steps is not None
+    ref = await context.steps.named(str(given["thing"]).strip())
+    with acting(Changer.AGENT, session=context.run.called_by):
+        thing = await context.steps.write(ref, steps, context.run.taint.mark, is_by_agent=True)
+    shown = f"{counted(len(steps), 'step')} of “{thing.safe_words}” added"
+    return ToolAnswer(f"{shown}, and shown to the owner. Do not repeat them.")
+
+
+def _breaking_down(call: ToolCall, at: Surroundings) -> Does:
+    """Steps are parts of what is the owner's, whose button may have asked for them."""
+    is_asked = str(call.arguments.get("thing", "")).strip() in at.run.asked_steps
+    return MARKED if is_asked else asks("change a task")
+
+
+BREAK_DOWN = OwnTool(
+    "break_down",
+    "Make small steps parts of a task or an open reminder.",
+    arguments(
+        ["thing", "steps"],
+        thing=text("its id, key or words"),
+        steps=listed("the smallest first", {"type": "string"}),
+    ),
+    _break_down,
+    careful=_breaking_down,
+    where=MAIN | FORK,
+    elsewhere="Steps are made in the conversation, when the owner wants them.",
+)

@@ -13,7 +13,7 @@ from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.store.skill_files import skill_at
 from ollim_bot.store.steps import note_reading
 from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.note_marks import NoteMarks
+from ollim_bot.tools.guards import NoteMarks
 from ollim_bot.tools.reading import reading_in
 from ollim_bot.tools.registry import ENGINE_TOOLS, OWN_TOOLS, changes_something
 

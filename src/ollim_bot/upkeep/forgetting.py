@@ -24,10 +24,9 @@ from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, replace_unchanged, write_atomically
 from ollim_bot.store.git_history import SETTINGS, HistoryText
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.kept_state import drop_kept_state
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE, ask
-from ollim_bot.store.snapshot import DATABASE_FILES, MIRROR_FILES, known_sessions
+from ollim_bot.store.snapshot import DATABASE_FILES, MIRROR_FILES, drop_kept_state, known_sessions
 from ollim_bot.store.steps import forget_words
 from ollim_bot.upkeep.backup import automatic_folder
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance

@@ -20,7 +20,7 @@ from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.codecs.plain import PLAIN, decode_plain, encode_plain
 from ollim_bot.store.file_store import Malformed, render_json
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, write_atomically
-from ollim_bot.store.kept_state import drop_kept_state, keep_deliveries, put_state_back
+from ollim_bot.store.snapshot import drop_kept_state, keep_deliveries, put_state_back
 from ollim_bot.upkeep.instance import held_file, look_at
 
 _LOOK = 0.1

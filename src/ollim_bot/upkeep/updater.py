@@ -20,7 +20,7 @@ from ollim_bot.errors import OllimError, SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.processes import parent_of
 from ollim_bot.store.data_directory import remake_links
-from ollim_bot.store.kept_state import is_written, keep_state
+from ollim_bot.store.snapshot import is_written, keep_state
 from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.doctor import Level
 from ollim_bot.upkeep.hand_over import (

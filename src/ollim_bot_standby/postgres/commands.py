@@ -24,7 +24,7 @@ from ollim_bot_standby.bot_rows import rows_beside_bot
 from ollim_bot_standby.errors import NOT_NOW, OnStandby, ServerGone
 from ollim_bot_standby.file_layout import AddsPower
 from ollim_bot_standby.held_lease import HeldLease
-from ollim_bot_standby.machine import machine_id
+from ollim_bot_standby.machines import machine_id
 from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase
 from ollim_bot_standby.postgres.lease import CONNECTED, Lease, shown_id

@@ -21,7 +21,7 @@ from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.schema import FILE_TABLES, SCHEMA
 from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot_standby.errors import OnStandby, ServerGone
-from ollim_bot_standby.file_rows import FileRows
+from ollim_bot_standby.file_layout import FileRows
 from ollim_bot_standby.held_lease import HeldLease
 from ollim_bot_standby.postgres.connection import (
     Address,
@@ -32,10 +32,12 @@ from ollim_bot_standby.postgres.connection import (
     in_dialect,
     is_idle,
     is_lost,
+    make_lease_row,
+    migrate,
     reason_of,
+    schema_of,
     translated,
 )
-from ollim_bot_standby.postgres.schema import make_lease_row, migrate, schema_of
 from ollim_bot_standby.postgres.search import TsvectorIndex
 from ollim_bot_standby.stored_files import StoredFiles
 

@@ -22,10 +22,10 @@ from ollim_bot_standby.postgres.connection import (
     ConnectTo,
     connect_to,
     is_lost,
+    make_lease_row,
     parse_address,
     translated,
 )
-from ollim_bot_standby.postgres.schema import make_lease_row
 
 _RENEWED = (
     f"until = clock_timestamp() + interval '{EXPIRES_AFTER} seconds', renewed = clock_timestamp()"

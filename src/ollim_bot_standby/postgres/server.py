@@ -12,9 +12,15 @@ import psycopg
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.schema import COPIES, SEARCH_TABLES, tables
 from ollim_bot_standby.machines import FoundServer
-from ollim_bot_standby.postgres.connection import Address, Connection, connect_to, translated
+from ollim_bot_standby.postgres.connection import (
+    Address,
+    Connection,
+    connect_to,
+    make_lease_row,
+    schema_of,
+    translated,
+)
 from ollim_bot_standby.postgres.lease import read_leader, request_hand_over
-from ollim_bot_standby.postgres.schema import make_lease_row, schema_of
 
 R = TypeVar("R")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.e2e.model_engine import WAIT_FOR
 
-from ollim_bot.offline.messages import CallTool, Part, Reply, Say
+from ollim_bot.offline.server import CallTool, Part, Reply, Say
 
 
 @dataclass(frozen=True, slots=True)

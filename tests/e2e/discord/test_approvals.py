@@ -7,7 +7,7 @@ from devtools.localdiscord.state import Message
 from tests.e2e.discord.discord_scene import DiscordScene, custom_id, words
 from tests.patience import patience
 
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
 
 TITLE = "Allow Write?"
 OVER = "This question is over: nothing waits for an answer to it any more."

@@ -10,7 +10,7 @@ from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.state import Message
 from tests.e2e.discord.discord_scene import FIRST_QUESTION, WELCOME, DiscordScene, custom_id, words
 
-from ollim_bot.offline.messages import CallTool, Reply, Say
+from ollim_bot.offline.server import CallTool, Reply, Say
 
 USED = "This button was used before, or has expired."
 GONE = "This button is not there any more."

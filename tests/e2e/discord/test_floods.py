@@ -8,7 +8,7 @@ from tests.e2e.test_freezing import watched
 from tests.e2e.test_reminders import remind
 from tests.patience import patience
 
-from ollim_bot.offline.messages import Reply, Say
+from ollim_bot.offline.server import Reply, Say
 from ollim_bot.surfaces.discord.rendering import GOES_ON_IN_FILE
 
 

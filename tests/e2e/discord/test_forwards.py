@@ -10,7 +10,7 @@ from devtools.localdiscord.state import SUPPRESS_EMBEDS, Message
 from tests.e2e.discord.discord_scene import DiscordScene, words
 from tests.engine.scene import spoken
 
-from ollim_bot.offline.messages import CallTool, Reply, Say
+from ollim_bot.offline.server import CallTool, Reply, Say
 
 MORE = "and so on, in as many words as it takes to be seen while it is written"
 PROBE = "/config permission_mode bypassPermissions"

@@ -9,7 +9,7 @@ from devtools.localdiscord.server import RecordedRequest
 from tests.e2e.discord.answers import is_balanced, long_answer, tokens
 from tests.e2e.discord.discord_scene import DiscordScene
 
-from ollim_bot.offline.messages import Reply, Say
+from ollim_bot.offline.server import Reply, Say
 from ollim_bot.surfaces.discord.split import with_tables
 
 LONGEST = 2000

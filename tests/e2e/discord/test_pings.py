@@ -7,7 +7,7 @@ from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, Fau
 from tests.e2e.discord.discord_scene import DiscordScene, words
 from tests.e2e.test_reminders import checked, left, remind
 
-from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.offline.server import CallTool, Reply
 from ollim_bot.store.deliveries import DeliveryState
 
 WORDS = "The bank wrote."

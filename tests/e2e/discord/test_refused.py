@@ -8,7 +8,7 @@ from tests.e2e.discord.answers import sentences
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.e2e.discord.paused_answer import PausedAnswer, script_paused_answer
 
-from ollim_bot.offline.messages import Reply, Say
+from ollim_bot.offline.server import Reply, Say
 
 SEND, EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 

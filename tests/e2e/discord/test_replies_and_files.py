@@ -6,7 +6,7 @@ import pytest
 from tests.e2e.discord.discord_scene import WELCOME, DiscordScene
 from tests.engine.scene import tiny_png
 
-from ollim_bot.offline.messages import CallTool, Reply, Say
+from ollim_bot.offline.server import CallTool, Reply, Say
 
 MB = 1024 * 1024
 

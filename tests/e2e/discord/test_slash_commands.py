@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.patience import patience
 
-from ollim_bot.offline.messages import Hang
+from ollim_bot.offline.server import Hang
 
 MODES = "dontAsk, default, acceptEdits, bypassPermissions"
 MODELS = "opus, sonnet, haiku, a full model id, or default"

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.e2e.discord.paused_answer import script_paused_answer
 
-from ollim_bot.offline.messages import Fail, Hang, Reply, Say
+from ollim_bot.offline.server import Fail, Hang, Reply, Say
 
 
 def draft(scene: DiscordScene) -> str:

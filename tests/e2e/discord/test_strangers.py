@@ -14,7 +14,7 @@ from tests.e2e.discord.discord_scene import WELCOME, DiscordScene, custom_id, wo
 from tests.e2e.discord.test_pings import on_its_way
 
 from ollim_bot.domain.run_history import CHECKPOINT, STARTED
-from ollim_bot.offline.messages import CallTool, Reply, Say
+from ollim_bot.offline.server import CallTool, Reply, Say
 
 NOT_AUTHORIZED = "You are not authorized to use this bot."
 ELSEWHERE = "I answer in our direct messages only."

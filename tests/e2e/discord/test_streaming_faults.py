@@ -14,7 +14,7 @@ from tests.e2e.discord.paused_answer import pause_answer
 from tests.e2e.test_reminders import left, remind
 from tests.engine.scene import spoken
 
-from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say, Stall
+from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say, Stall
 
 SEND, EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 

@@ -23,7 +23,7 @@ from tests.e2e.discord.transcript import Transcript, is_at_work
 from tests.e2e.in_process_bot import InProcessBot
 from tests.patience import patience
 
-from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.offline.server import CallTool, Reply
 from ollim_bot.store.deliveries import DeliveryState
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

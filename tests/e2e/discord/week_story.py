@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.e2e.discord.week_scene import WeekScene, week_scene
 
-from ollim_bot.offline.messages import CallTool, Fail, Reply, Say, Stall
+from ollim_bot.offline.server import CallTool, Fail, Reply, Say, Stall
 
 PAGE = Path(__file__).parents[3] / "docs" / "a-week.md"
 

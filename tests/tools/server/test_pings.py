@@ -21,11 +21,9 @@ from tests.tools.server.tool_scene import (
     make_tool_scene,
 )
 
-from ollim_bot.domain.button_prompts import ButtonPrompts
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
-from ollim_bot.domain.chat import Author
+from ollim_bot.domain.cards import Button, ButtonPrompts, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.chat import ON_ITS_WAY, Author
 from ollim_bot.domain.jobs import JobSpec, Reminder, ReportMode
-from ollim_bot.domain.outgoing import ON_ITS_WAY
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import RefusedPing, RunKind
 from ollim_bot.ports import ToolAnswer

@@ -31,8 +31,7 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.initiative import MOST_CHECKS, SetByAgent
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Reminder, Routine
-from ollim_bot.domain.lengths import Nag
-from ollim_bot.domain.moments import later
+from ollim_bot.domain.moments import Nag, later
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.runs import RunKind, taint_of_job
 from ollim_bot.domain.taint import Taint

@@ -14,7 +14,7 @@ from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
-from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
+from ollim_bot.offline.server import CallTool, Reply, Say, ToolResult
 from ollim_bot.ports import AgentSession, Refusal, ToolCall
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy

@@ -13,7 +13,7 @@ from devtools.doubles.clock import ManualClock
 from tests.patience import patience
 from tests.stores import Stores, memory_stores, on_store
 
-from ollim_bot.domain.button_prompts import ButtonPrompt
+from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId, SessionId

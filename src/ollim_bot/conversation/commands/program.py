@@ -10,8 +10,7 @@ from uuid import uuid4
 
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.approvals import Approvals
-from ollim_bot.conversation.careful import CarefulTimes
+from ollim_bot.conversation.approvals import Approvals, CarefulTimes
 from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import OF_SET_UP, ChatMessage

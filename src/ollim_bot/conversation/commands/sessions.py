@@ -28,12 +28,14 @@ from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
-from ollim_bot.domain.session_list import SessionLine, SessionList, session_list
-from ollim_bot.domain.session_use import (
+from ollim_bot.domain.session_list import (
+    SessionLine,
+    SessionList,
     answers,
     began_at,
     compacted_history,
     percent_used,
+    session_list,
     thousands,
 )
 from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionEvent

@@ -12,7 +12,7 @@ from ollim_bot.conversation.chat_sessions import ChatSession, MainSession, Spec,
 from ollim_bot.conversation.message_poster import MessagePoster, context_of
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.chat import Author, ChatMessage, as_number
 from ollim_bot.domain.digest import OF_DIGEST
 from ollim_bot.domain.forks import (
     TOPIC,
@@ -29,9 +29,8 @@ from ollim_bot.domain.forks import (
 )
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.inbox import Accepted, ForkOrigin, OwnerMessage, ProgramTurn
-from ollim_bot.domain.outgoing import as_number
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.session_use import fitting_model
+from ollim_bot.domain.session_list import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionEvent
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_message
 from ollim_bot.domain.text import shortened

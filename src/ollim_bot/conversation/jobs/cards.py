@@ -15,7 +15,7 @@ from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.due_items import move_button
 from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.initiative import MAY_BE_HELD_BACK, may_be_held_back
-from ollim_bot.domain.job_card import facts_of
+from ollim_bot.domain.job_list import facts_of
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.overviews import ensure_button

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NoReturn, cast
 
-from ollim_bot.domain.button_prompts import ButtonPrompt, ButtonPrompts
+from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.ids import SessionId

@@ -30,10 +30,8 @@ from ollim_bot.errors import (
 from ollim_bot.plain_files import open_file
 from ollim_bot.ports import ChatService, Clock, OpenAttachment
 from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE
-from ollim_bot.surfaces.discord.errors import OUT_OF_REACH, reading, writing
-from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.errors import OUT_OF_REACH, EditAllowance, reading, writing
 from ollim_bot.surfaces.discord.inbound import Inbound
-from ollim_bot.surfaces.discord.rate_limits import EditAllowance
 from ollim_bot.surfaces.discord.rendering import (
     NAME,
     WHOLE,
@@ -43,7 +41,7 @@ from ollim_bot.surfaces.discord.rendering import (
     RemoteFile,
 )
 from ollim_bot.surfaces.discord.status_line import EYES, PendingReaction
-from ollim_bot.surfaces.discord.translation import embed_of, seen, view_of
+from ollim_bot.surfaces.discord.translation import DiscordFacts, embed_of, seen, view_of
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import InputId
+from ollim_bot.domain.taint import CarefulTime
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.discord.background_tasks import (

@@ -22,7 +22,6 @@ from ollim_bot.errors import (
 )
 from ollim_bot.ports import ChatService, Clock, IncomingFile, IncomingMessage
 from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues, finishes_within
-from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.rendering import (
     NAME,
     DmChannel,
@@ -35,6 +34,7 @@ from ollim_bot.surfaces.discord.rendering import (
 )
 from ollim_bot.surfaces.discord.split import split_notice
 from ollim_bot.surfaces.discord.status_line import PendingReaction
+from ollim_bot.surfaces.discord.translation import DiscordFacts
 
 MOST_BYTES = 25 * 1024 * 1024
 MOST_FILES = 10

@@ -14,8 +14,8 @@ from discord.app_commands import Choice
 from discord.ui import Modal, TextInput
 
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.careful import GO_ON
 from ollim_bot.domain.commands import LINK, CommandSpec
+from ollim_bot.domain.taint import GO_ON
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
 from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.discord.errors import writing

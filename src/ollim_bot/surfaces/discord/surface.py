@@ -14,9 +14,9 @@ from uuid import uuid4
 import discord
 
 from ollim_bot.clock import Backoff
-from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.taint import CarefulTime
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
 from ollim_bot.ports import ChatService, Clock, MessagePart, OpenAttachment, Status, TurnStart
 from ollim_bot.settings import Secret
@@ -30,10 +30,9 @@ from ollim_bot.surfaces.discord.direct_messages import (
     MessageCatchUp,
 )
 from ollim_bot.surfaces.discord.drafts import DiscordPresenter, Drafts, StaleDrafts
-from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.errors import EditAllowance
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.interactions import ApprovalReactions, InteractionRouter, SendNotice
-from ollim_bot.surfaces.discord.rate_limits import EditAllowance
 from ollim_bot.surfaces.discord.rendering import (
     NAME,
     DmChannel,
@@ -49,6 +48,7 @@ from ollim_bot.surfaces.discord.rendering import (
 )
 from ollim_bot.surfaces.discord.split import split_notice
 from ollim_bot.surfaces.discord.status_line import PendingReaction
+from ollim_bot.surfaces.discord.translation import DiscordFacts
 
 _LOOK_BACK = 100
 _DISCORD_EPOCH = 1_420_070_400_000

@@ -13,7 +13,7 @@ from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
 from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
 from ollim_bot.surfaces.web.marked import marked, section, show_more
-from ollim_bot.surfaces.web.receipt_html import receipt_html
+from ollim_bot.surfaces.web.runs_html import receipt_html
 
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
 # So many minutes before the next thing its bar is still full; that of a timer is at its start.

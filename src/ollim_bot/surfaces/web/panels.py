@@ -13,18 +13,17 @@ from ollim_bot.domain.views import Preview
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.web import frames
-from ollim_bot.surfaces.web.about_me_html import about_me_html
-from ollim_bot.surfaces.web.changes_html import changes_html
+from ollim_bot.surfaces.web.access import RequestRefused
 from ollim_bot.surfaces.web.day_html import day_html
 from ollim_bot.surfaces.web.frames import Json
-from ollim_bot.surfaces.web.health_html import health_html
-from ollim_bot.surfaces.web.job_html import job_html
-from ollim_bot.surfaces.web.jobs_html import jobs_html
-from ollim_bot.surfaces.web.money_html import money_html
-from ollim_bot.surfaces.web.refusals import RequestRefused
-from ollim_bot.surfaces.web.runs_html import run_html, runs_html
-from ollim_bot.surfaces.web.sessions_html import sessions_html
-from ollim_bot.surfaces.web.settings_html import settings_html
+from ollim_bot.surfaces.web.jobs_html import job_html, jobs_html
+from ollim_bot.surfaces.web.runs_html import changes_html, money_html, run_html, runs_html
+from ollim_bot.surfaces.web.settings_html import (
+    about_me_html,
+    health_html,
+    sessions_html,
+    settings_html,
+)
 from ollim_bot.surfaces.web.week_html import week_html
 from ollim_bot.view_ports import ActingView, DayService, View, Views
 

@@ -1,14 +1,21 @@
-"""Runs as markup for the page. Every text in it is data: it is escaped and set apart."""
+"""Runs, receipt, money and changes as markup for the page. Every text in it is data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from html import escape
 from urllib.parse import urlencode
 
+from ollim_bot.domain.answer_words import state_words
+from ollim_bot.domain.change_list import CHANGERS, ChangeFilter, ChangeLine, ChangeList
+from ollim_bot.domain.changes import ANSWER, SETTING, ChangeRow
+from ollim_bot.domain.costs import CONVERSATION, CostLine, CostReport, job_name
 from ollim_bot.domain.job_form import address_of
-from ollim_bot.domain.moments import describe
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.receipts import DueThing, Receipt
 from ollim_bot.domain.run_history import RunStory, part_in_words
 from ollim_bot.domain.run_list import COSTLY, RunList, RunPage, Show, late_in_words
 from ollim_bot.domain.run_pages import address_of_run, moment_of, refused_pings
@@ -21,9 +28,50 @@ from ollim_bot.domain.run_words import (
     used_in_words,
     why,
 )
-from ollim_bot.domain.text import one_line, visible
+from ollim_bot.domain.text import counted, one_line, shortened, visible
 from ollim_bot.domain.usage import dollars
-from ollim_bot.surfaces.web.receipt_html import receipt_html
+from ollim_bot.surfaces.web.marked import marked, section, show_more
+
+_RECEIPT_LONGEST = 120
+_MOST = 20
+
+
+def receipt_html(receipt: Receipt, now: datetime, *, is_linked: bool = True) -> str:
+    """The numbers, what did not simply come with its reason, and whether all is accounted for."""
+    lines = "".join(_receipt_line(each, now) for each in receipt.notable[:_MOST])
+    left = len(receipt.notable) - _MOST
+    day = f"/runs?day={receipt.day.isoformat()}"
+    more = f'<p><a href="{day}">{left} more</a></p>' if left > 0 else ""
+    link = f' <a href="{day}">The runs of the day</a>' if is_linked else ""
+    things = f'<ul class="things">{lines}</ul>' if lines else ""
+    return (
+        '<section class="receipt"><h3>Receipt of the day</h3>'
+        f"<p>{escape(receipt.sentence(now))}</p>{things}{more}"
+        f'<p class="about">{marked(receipt.checked)}{link}</p></section>'
+    )
+
+
+def _receipt_line(thing: DueThing, now: datetime) -> str:
+    due = thing.due.astimezone(now.tzinfo).replace(second=0, microsecond=0)
+    title, reason = (
+        one_line(thing.title, _RECEIPT_LONGEST),
+        one_line(thing.why(now), _RECEIPT_LONGEST),
+    )
+    about = f"{thing.word}: {reason}" if reason else thing.word
+    why = "" if thing.story is None else why_link(thing.occurrence.id, title)
+    return (
+        f'<li class="thing"><p><time datetime="{escape(thing.due.isoformat())}">'
+        f'{escape(describe(due, now))}</time> <bdi class="what">{escape(title)}</bdi> '
+        f'<bdi class="about">{escape(about)}</bdi></p>{why}</li>'
+    )
+
+
+def why_link(run: str, title: str) -> str:
+    """Leads to the page of a run."""
+    name = escape(f"Why? {title}")
+    href = escape(address_of_run(run))
+    return f'<div class="buttons"><a href="{href}" aria-label="{name}">Why?</a></div>'
+
 
 _LONGEST = 160
 _EMPTY = "Nothing has run yet. Each time that something comes by itself will stand here, with why."
@@ -205,3 +253,248 @@ def _texts(heading: str, name: str, texts: Iterable[str]) -> str:
 
 def _minute(moment: datetime, now: datetime) -> datetime:
     return moment.astimezone(now.tzinfo).replace(second=0, microsecond=0)
+
+
+_SPANS = (("", "this month"), ("7d", "7 days"), ("30d", "30 days"), ("365d", "a year"))
+_WIDTH, _HEIGHT = 600, 120
+# Fewer days leave room at the end of the chart.
+_FEWEST_BARS = 14
+_MONEY_EMPTY = "Nothing has been used yet. What each answer and each job costs will stand here."
+_MONEY_HINT = "Say something in Chat, or set a limit: <code>/config daily_cost_cap 2</code>."
+
+
+def money_html(report: CostReport, most: int) -> str:
+    """Today and this month against the limit, then by day, by job, by model, and the dearest."""
+    return "".join(_parts(report, most))
+
+
+def _parts(report: CostReport, most: int) -> Iterator[str]:
+    yield "<h2>Money</h2>"
+    yield _sums(report)
+    links = " ".join(
+        f'<a href="/money{f"?since={span}" if span else ""}">{words}</a>' for span, words in _SPANS
+    )
+    yield f'<p class="choices">Since {_day(report.since)}: {links}</p>'
+    if not report.by_day:
+        yield f'<p class="empty">{_MONEY_EMPTY}<br>{_MONEY_HINT}</p>'
+        return
+    yield _money_days(report.by_day)
+    jobs = [_job(each, report) for each in report.by_job]
+    yield _table("By job", "job", report.by_job, jobs, most)
+    models = [escape(each.name or "model not known") for each in report.by_model]
+    yield _table("By model", "model", report.by_model, models, most)
+    if report.costliest:
+        runs = [_run(each, report) for each in report.costliest]
+        yield _table("The dearest runs", "run", report.costliest, runs, most)
+
+
+def _sums(report: CostReport) -> str:
+    parts = " · ".join(f"{name} {escape(amount.in_words())}" for name, amount in report.used)
+    about = f'<p class="about">{parts}</p>' if parts else ""
+    if report.month.usd is None:
+        return f"<p>{escape(report.month.in_words())} this month</p>{about}"
+    today, joint, rest = escape(report.today.in_words()).partition(" and ")
+    cap, bar = "no daily limit", ""
+    if report.cap is not None:
+        cap = f"of ${report.cap:.2f} a day for jobs"
+        spent = min(report.today.usd or 0.0, report.cap)
+        bar = f'<progress max="{report.cap:.4f}" value="{spent:.4f}" aria-hidden="true"></progress>'
+    if report.today.usd is not None:
+        today = f'<strong class="large">{today}</strong>'
+    pace = report.month_at_pace
+    at_pace = "" if pace is None else f" · ${dollars(pace):.2f} a month at this pace"
+    return (
+        f"<figure><figcaption>{today}{joint}{rest} today · {cap}</figcaption>"
+        f"{bar}</figure><p>{escape(report.month.in_words())} this month{at_pace}</p>{about}"
+    )
+
+
+def _money_days(days: Sequence[CostLine]) -> str:
+    """A bar for each day that has cost something, and the same numbers as a table."""
+    rows = "".join(
+        f'<tr><th scope="row">{_day(date.fromisoformat(each.name))}</th>'
+        f"<td>{escape(each.amount.in_words(4))}</td><td>{counted(each.uses, 'use')}</td></tr>"
+        for each in reversed(days)
+    )
+    table = f"<table><tbody>{rows}</tbody></table>"
+    largest = max(days, key=lambda each: each.amount.micros)
+    top = largest.amount.micros
+    if not top:
+        return f"<section><h3>By day</h3>{table}</section>"
+    step = _WIDTH / max(len(days), _FEWEST_BARS)
+    bars = "".join(
+        f'<rect x="{place * step + step * 0.1:.1f}" width="{step * 0.8:.1f}" '
+        f'y="{_HEIGHT - each.amount.micros / top * _HEIGHT:.1f}" '
+        f'height="{max(each.amount.micros / top * _HEIGHT, 1):.1f}"/>'
+        for place, each in enumerate(days)
+    )
+    point = (
+        f"The dearest of {counted(len(days), 'day')} was {_day(date.fromisoformat(largest.name))}: "
+        f"{largest.amount.in_words()}."
+    )
+    return (
+        f"<figure><h3>By day</h3><figcaption>{escape(point)}</figcaption>"
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" aria-hidden="true" '
+        f'class="chart">{bars}</svg><details data-fold="days"><summary>The numbers</summary>'
+        f"{table}</details></figure>"
+    )
+
+
+def _table(
+    heading: str, fold: str, lines: Sequence[CostLine], names: Sequence[str], most: int
+) -> str:
+    rows = "".join(
+        f'<tr class="thing"><th scope="row">{name}</th><td>{escape(line.amount.in_words(4))}</td>'
+        f"<td>{counted(line.uses, 'use')}</td></tr>"
+        for line, name in [*zip(lines, names, strict=True)][:most]
+    )
+    table = f"<table><tbody>{rows}</tbody></table>{show_more(len(lines) - most)}"
+    return section(f"money-{fold}", heading, table)
+
+
+def _job(line: CostLine, report: CostReport) -> str:
+    if line.name == CONVERSATION:
+        return "the conversation"
+    return f"<bdi>{escape(report.titles.get(line.name) or line.name)}</bdi>"
+
+
+def _run(line: CostLine, report: CostReport) -> str:
+    title = report.titles.get(job_name(line.name)) or job_name(line.name)
+    return f'<a href="{escape(address_of_run(line.name))}"><bdi>{escape(title)}</bdi></a>'
+
+
+def _day(day: date) -> str:
+    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}"
+
+
+_CHANGES_EMPTY = (
+    "Nothing was changed yet. What you, the bot or an editor change from now on stands here, with "
+    'a way back. Begin with a setting: <a href="/settings">Settings</a>.'
+)
+_NOTHING_FITS = 'No change fits. <a href="/changes">Show all</a>'
+_LONGEST_LINE = 300
+_FIRST_LINES = 6
+
+
+def changes_html(listed: ChangeList, _: int) -> str:
+    """The changes, each with Undo or the reason why not, and the older history below them."""
+    return "".join(_changes_parts(listed))
+
+
+def _changes_parts(listed: ChangeList) -> Iterator[str]:
+    yield "<h2>Changes</h2>"
+    yield _changes_filter(listed.meant)
+    if not listed.lines and not listed.older:
+        is_filtered = listed.meant != ChangeFilter()
+        yield f'<p class="empty">{_NOTHING_FITS if is_filtered else _CHANGES_EMPTY}</p>'
+    if listed.lines:
+        lines = "".join(_changes_line(each, listed.now) for each in listed.lines)
+        yield f'<ul class="things">{lines}</ul>'
+    if listed.older:
+        lines = "".join(
+            f'<li class="thing"><p>{_time(at, listed.now)} <bdi class="what">{_short(what)}</bdi>'
+            "</p></li>"
+            for at, what in listed.older
+        )
+        things = f'<ul class="things">{lines}</ul>'
+        yield section("changes-older", "Older, from the history in git", things)
+    if listed.has_more:
+        yield '<button type="button" class="plain" data-most>Show more</button>'
+
+
+def _changes_filter(meant: ChangeFilter) -> str:
+    options = "".join(
+        f'<option value="{each}"{" selected" if each == meant.who else ""}>{each}</option>'
+        for each in CHANGERS
+    )
+    return (
+        '<form data-filter="1"><label>Who<select name="who"><option value="">anyone</option>'
+        f"{options}</select></label><label>Find"
+        f'<input name="words" value="{escape(meant.words)}" autocomplete="off"></label></form>'
+    )
+
+
+def _changes_line(line: ChangeLine, now: datetime) -> str:
+    change = line.change
+    about = [change.key]
+    about += [f"undoes {change.undoes}"] if change.undoes else []
+    about += ["undone"] if line.is_undone else []
+    about += [f"with words of others: {change.untrusted}"] if change.untrusted else []
+    return (
+        f'<li class="thing"><p>{_time(change.at, now)} {_did(change)} '
+        f'<bdi class="what">{_short(change.what)}</bdi> '
+        f'<span class="about">by {_cause(change)}'
+        f"{''.join(f' · <bdi>{_short(each)}</bdi>' for each in about)}</span>"
+        f"</p>{_difference(line, now)}{_undo(line)}</li>"
+    )
+
+
+def _cause(change: ChangeRow) -> str:
+    """Who made the change, and in which turn or run; a run leads to its own page."""
+    if not change.cause:
+        return change.by
+    cause = f"<bdi>{_short(change.cause)}</bdi>"
+    with suppress(ValueError):
+        run = Occurrence.parse(change.cause).id
+        cause = f'<a href="{escape(address_of_run(run))}">{cause}</a>'
+    return f"{change.by}, {cause}"
+
+
+def _did(change: ChangeRow) -> str:
+    return "answered" if change.kind == ANSWER else change.did
+
+
+def _difference(line: ChangeLine, now: datetime) -> str:
+    change = line.change
+    if change.kind == ANSWER:
+        return _pair(state_words(change.before, now), state_words(change.after, now))
+    if change.kind == SETTING:
+        return _pair(str(change.before), str(change.after))
+    if not line.difference:
+        command = f"<code>ollim-bot changes {escape(change.key)}</code>"
+        return "" if change.is_cut else f'<p class="about">{command} shows it whole.</p>'
+    first, rest = line.difference[:_FIRST_LINES], line.difference[_FIRST_LINES:]
+    lines = "".join(map(_changed, first))
+    if not rest:
+        return f'<ul class="difference">{lines}</ul>'
+    more = "".join(map(_changed, rest))
+    return (
+        f'<ul class="difference">{lines}</ul><details data-fold="{escape(change.key)}"><summary>'
+        f'{counted(len(rest), "more line")}</summary><ul class="difference">{more}</ul></details>'
+    )
+
+
+def _pair(before: str, after: str) -> str:
+    return (
+        f"<p>was <del><bdi>{_short(before)}</bdi></del>, "
+        f"is <ins><bdi>{_short(after)}</bdi></ins></p>"
+    )
+
+
+def _changed(line: str) -> str:
+    tag, word = ("ins", "added") if line.startswith("+") else ("del", "removed")
+    text = f"<bdi>{_short(line[1:])}</bdi>"
+    return f"<li><span>{word}</span> <{tag}>{text}</{tag}></li>"
+
+
+def _undo(line: ChangeLine) -> str:
+    if line.is_undone:
+        return ""
+    if line.refusal:
+        edit = f' <a href="{escape(line.edit)}">Edit</a>' if line.edit else ""
+        return f'<p class="about">Undo is not possible: <bdi>{escape(line.refusal)}</bdi>{edit}</p>'
+    change = line.change
+    name = escape(f"Undo: {_did(change)} {shortened(change.what, _LONGEST_LINE)}, {change.key}")
+    return (
+        '<div class="buttons"><button type="button" data-action="undo" '
+        f'data-field-id="{escape(change.key)}" aria-label="{name}">Undo</button></div>'
+    )
+
+
+def _time(at: datetime, now: datetime) -> str:
+    local = at.astimezone(now.tzinfo).replace(second=0, microsecond=0)
+    return f'<time datetime="{escape(at.isoformat())}">{escape(describe(local, now))}</time>'
+
+
+def _short(text: str) -> str:
+    return escape(shortened(text, _LONGEST_LINE))

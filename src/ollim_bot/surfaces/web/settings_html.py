@@ -1,17 +1,28 @@
-"""The settings as markup for the page, a form for each, and the phone among them."""
+"""Settings, health, sessions and what it knows as markup for the page. Every text is data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime
 from html import escape
 from itertools import groupby
 from urllib.parse import urlsplit
 
-from ollim_bot.domain.moments import clock_time, describe
+from ollim_bot.domain.about_me import AboutMe, KnownLine
+from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.moments import clock_time, describe, duration_in_words, elapsed
 from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneCode, PhoneOffer, PhoneView
-from ollim_bot.domain.setting_view import PHONE, SettingLine, SettingsView
-from ollim_bot.surfaces.web.marked import marked, section
+from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.domain.text import counted, shortened
+from ollim_bot.domain.views import (
+    PHONE,
+    HealthLine,
+    HealthReport,
+    SettingLine,
+    SettingsView,
+    WayOut,
+)
+from ollim_bot.surfaces.web.marked import marked, section, show_more
 
 _KEYS = (
     '<p class="remark">Keys and passwords are neither shown nor taken here: '
@@ -170,3 +181,190 @@ def _button(action: str, label: str, style: str = "secondary") -> str:
 
 def _moment(moment: datetime, now: datetime) -> str:
     return describe(moment.astimezone(now.tzinfo).replace(second=0, microsecond=0), now)
+
+
+# State is never told by colour alone.
+_WORDS = {"PASS": "right", "OFF": "off", "WARN": "look at this", "FAIL": "wrong"}
+
+
+def health_html(report: HealthReport, _: int) -> str:
+    """What is wrong, with the next step or a button that takes it; then what is right."""
+    return "".join(_parts(report))
+
+
+def _parts(report: HealthReport) -> Iterator[str]:
+    yield f"<h2>Health</h2>{_head(report)}"
+    wrong = [each for each in report.lines if not each.is_right]
+    if wrong:
+        lines = "".join(map(_health_line, wrong))
+        yield section("health-wrong", "What to do", f'<ul class="things">{lines}</ul>')
+    elif report.lines:
+        yield "<p>All is well.</p>"
+    yield _ways(report)
+    right = [each for each in report.lines if each.is_right]
+    if right:
+        lines = "".join(map(_health_line, right))
+        yield (
+            f'<details data-fold="right"><summary>Right · {len(right)}</summary>'
+            f'<ul class="things">{lines}</ul></details>'
+        )
+
+
+def _head(report: HealthReport) -> str:
+    button = '<button type="button" class="plain" data-action="look">Look again</button>'
+    if report.is_looking:
+        return '<p role="status">Looking at everything. It takes some seconds.</p>'
+    if report.looked is None:
+        words = "What works and what does not will stand here, each with the next step."
+        return f'<p class="empty">{words}</p>{button}'
+    age = elapsed(report.looked, report.now)
+    ago = "just now" if age.total_seconds() < 60 else f"{duration_in_words(age)} ago"
+    return f'<p class="about">Looked {ago}.</p><div class="buttons">{button}</div>'
+
+
+def _health_line(line: HealthLine) -> str:
+    name = escape(line.name)
+    step = f'<p class="about">{marked(line.next)}</p>' if line.next else ""
+    fix = ""
+    if line.can_fix:
+        fix = (
+            f'<div class="buttons"><button type="button" class="plain" data-action="fix" '
+            f'data-field-name="{name}" aria-label="Fix it: {name}">Fix it</button></div>'
+        )
+    return (
+        f'<li class="thing {line.level.lower()}"><p><strong>{name}</strong> '
+        f'<span class="about">{_WORDS.get(line.level, "")}</span><br>{marked(line.detail)}</p>'
+        f"{step}{fix}</li>"
+    )
+
+
+def _ways(report: HealthReport) -> str:
+    lines = [_way(each, report) for each in report.ways]
+    if report.pending_updates:
+        told = counted(report.pending_updates, "update")
+        lines.append(f"<li>{told} for the agent, told with its next turn</li>")
+    if not lines:
+        return ""
+    return section("health-ways", "Ways to you", f"<ul>{''.join(lines)}</ul>")
+
+
+def _way(way: WayOut, report: HealthReport) -> str:
+    newest = "nothing has arrived there yet"
+    if way.newest is not None:
+        moment = way.newest.astimezone(report.now.tzinfo).replace(second=0, microsecond=0)
+        newest = f"the newest message there is from {describe(moment, report.now)}"
+    waiting = f"; {counted(way.waiting, 'message')} on the way" if way.waiting else ""
+    return f"<li><strong>{escape(way.name)}</strong>: {newest}{waiting}</li>"
+
+
+_EMPTY = "There are no conversations yet. Write a message, and the first one stands here."
+_NO_WORDS = "no words yet"
+_LONGEST = 300
+
+
+def sessions_html(listed: SessionList, most: int) -> str:
+    """The main conversations, those beside them, and what was shortened, `most` of each."""
+    lists = (listed.main, listed.side, listed.compactions)
+    left = sum(max(0, len(each) - most) for each in lists)
+    return "".join([*_sessions_parts(listed, most), show_more(left)])
+
+
+def _sessions_parts(listed: SessionList, most: int) -> Iterator[str]:
+    yield "<h2>Sessions</h2>"
+    if not listed.main and not listed.side:
+        yield f'<p class="empty">{_EMPTY}</p>'
+    main = [_session(each, listed.now) for each in listed.main[:most]]
+    side = [_session(each, listed.now) for each in listed.side[:most]]
+    compactions = [_compaction(each, listed.now) for each in listed.compactions[:most]]
+    parts = (
+        ("main", "Conversations", main),
+        ("side", "Side conversations", side),
+        ("compactions", "Compactions", compactions),
+    )
+    for name, heading, lines in parts:
+        if lines:
+            things = f'<ul class="things">{"".join(lines)}</ul>'
+            yield section(f"sessions-{name}", heading, things)
+
+
+def _session(line: SessionLine, now: datetime) -> str:
+    about = [counted(line.answers, "answer")] if line.answers else []
+    about += ["this one"] if line.is_current else []
+    button = "" if line.is_current else _resume(line.id, "Go back to it", line.words)
+    return _sessions_line(line.at, line.words, about, button, now)
+
+
+def _compaction(line: CompactionLine, now: datetime) -> str:
+    about = ["shortened to a summary"] if line.before else ["shortened to a summary, in place"]
+    button = _resume(line.before, "Go back before it", line.words) if line.before else ""
+    return _sessions_line(line.at, line.words, about, button, now)
+
+
+def _sessions_line(
+    at: datetime, words: str, about: Sequence[str], button: str, now: datetime
+) -> str:
+    minute = at.replace(second=0, microsecond=0)
+    moment = escape(describe(minute, now))
+    when = f'<time class="about" datetime="{escape(at.isoformat())}">{moment}</time>'
+    note = f' <span class="about">{escape(" · ".join(about))}</span>' if about else ""
+    what = escape(shortened(words, _LONGEST) or _NO_WORDS)
+    return f'<li class="thing"><p>{when} <bdi class="what">{what}</bdi>{note}</p>{button}</li>'
+
+
+def _resume(session: SessionId, label: str, words: str) -> str:
+    name = escape(f"{label}: {shortened(words, _LONGEST) or _NO_WORDS}")
+    return (
+        f'<div class="buttons"><button type="button" data-action="resume" '
+        f'data-field-id="{escape(session)}" aria-label="{name}">{label}</button></div>'
+    )
+
+
+_ABOUT_ME_EMPTY = (
+    "It has written down nothing about you yet. What it remembers will stand here, line by line: "
+    "tell it something in Chat that it should remember."
+)
+_EVERYWHERE = (
+    "Forget takes a line out of the notes; the log, past runs and the history still have it. To "
+    "have words gone everywhere, stop the bot and type "
+    '<code>ollim-bot forget --everywhere "likes tea"</code> with your own: it lists the places '
+    "first and asks, and it cannot be undone."
+)
+
+
+def about_me_html(known: AboutMe, most: int) -> str:
+    """The notes by file, each line with its source, Edit and Forget; `most` lines at most."""
+    return "".join(_about_me_parts(known, most))
+
+
+def _about_me_parts(known: AboutMe, most: int) -> Iterator[str]:
+    yield "<h2>About me</h2>"
+    for problem in known.problems:
+        yield f'<p class="problem"><bdi>{escape(problem)}</bdi></p>'
+    if not known.lines:
+        yield f'<p class="empty">{_ABOUT_ME_EMPTY}</p>'
+        return
+    for number, (file, lines) in enumerate(groupby(known.lines[:most], lambda line: line.file)):
+        shown = "".join(_about_me_line(each, known.today) for each in lines)
+        heading = f"<bdi>{escape(file)}</bdi>"
+        yield section(f"about-{number}", heading, f'<ul class="things">{shown}</ul>')
+    yield show_more(len(known.lines) - most)
+    yield f'<p class="remark">{_EVERYWHERE}</p>'
+
+
+def _about_me_line(line: KnownLine, today: date) -> str:
+    name, text = escape(line.reference), escape(line.text)
+    origin = escape(line.origin(today))
+    about = f' <span class="about">{origin}</span>' if origin else ""
+    fields = (
+        f'data-field-file="{escape(line.file)}" data-field-line="{line.number}" '
+        f'data-field-text="{text}"'
+    )
+    return (
+        f'<li class="thing"><p><bdi class="what">{text}</bdi>{about}</p><div class="buttons">'
+        f'<details class="more" data-fold="{name}"><summary aria-label="Edit: {name}">Edit'
+        f'</summary><form data-action="edit" {fields}><label>Line {line.number} of '
+        f'<bdi>{escape(line.file)}</bdi><input name="words" value="{text}" autocomplete="off" '
+        f'required></label><button aria-label="Save: {name}">Save</button></form></details>'
+        f'<button type="button" data-action="forget" {fields} aria-label="Forget: {name}">Forget'
+        "</button></div></li>"
+    )

@@ -26,18 +26,20 @@ from ollim_bot.surfaces.web.access import (
     PROTOCOL,
     SHELLS,
     SOCKET,
+    STATUS,
     AccessControl,
     BrowserKeys,
+    RequestRefused,
+    WebLimits,
     add_headers,
     forget_former_cookie,
+    refusals_in_shape,
     refusing_changes,
 )
-from ollim_bot.surfaces.web.api import NAME, Api, Uploads
+from ollim_bot.surfaces.web.api import NAME, Api, KeptMark, ReadMark, Uploads
 from ollim_bot.surfaces.web.frames import Json, command_json, status_json
 from ollim_bot.surfaces.web.panels import Panels
 from ollim_bot.surfaces.web.presenter import RenderedMessages, WebPresenter
-from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
-from ollim_bot.surfaces.web.refusals import STATUS, RequestRefused, WebLimits, refusals_in_shape
 from ollim_bot.surfaces.web.secret import address
 
 _NEWEST = 60
