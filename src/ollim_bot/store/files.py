@@ -294,8 +294,7 @@ class FileReadings(Generic[T]):
 
     def is_as(self, versions: Mapping[str, SeenFile[T]]) -> bool:
         """Whether a look would return these versions; nothing is read."""
-        listed = {name: each for name, each in self._list_files().items() if each is not None}
-        return versions == self._versions and listed == self._stamps
+        return versions == self._versions and _present(self._list_files()) == _present(self._stamps)
 
     def _look_again(self, listed: Mapping[str, Stamp]) -> None:
         before, now = self._versions, time.time_ns()
@@ -322,6 +321,10 @@ class FileReadings(Generic[T]):
         if known is None or known.content != content:
             return SeenFile(seen, content)
         return known if known.stamp == seen else SeenFile(seen, known.content)
+
+
+def _present(listed: Mapping[str, Stamp]) -> dict[str, Stamp]:
+    return {name: each for name, each in listed.items() if each is not None}
 
 
 def touched(before: Mapping[str, SeenFile[T]], after: Mapping[str, SeenFile[T]]) -> set[str]:
