@@ -6,11 +6,9 @@ Imports nothing that speaks to a server: the bot does.
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -20,13 +18,9 @@ from ollim_bot.store.connection import Row, Statements, Value
 from ollim_bot.store.errors import Damaged, OtherSchema
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot_standby.command_frames import BadFrame, Frame, Frames, short_address
 from ollim_bot_standby.errors import NOT_NOW, OnStandby, ServerGone
-from ollim_bot_standby.postgres.connection import Address, connect_to
-from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot_standby.postgres.lease import Lease
 from ollim_bot_standby.postgres.search import TsvectorIndex
 
 R = TypeVar("R")
@@ -213,71 +207,3 @@ class _BotStatements(Statements):
                 return WriteFailed(self._place, _UNKNOWN)
         kind = {"write": WriteFailed, "read": Unreadable}.get(str(end.get("kind")), StorageError)
         return kind(self._place, str(end.get("reason")))
-
-
-# In seconds: a bot that has just begun to lead opens the rows first.
-_OPENING = 3.0
-# In seconds: for so long a question waits for its command, in all.
-ASKING = 30.0
-
-
-class CommandRows:
-    """Questions have connections of their own; steps run among those of the bot that leads.
-
-    `leader` is what the machine is called that leads, while another one does.
-    """
-
-    def __init__(self, address: Address, lease: Lease, now: Callable[[], datetime]) -> None:
-        self.place = address.place
-        self.leader = ""
-        self._address = address
-        self._lease = lease
-        self._now = now
-        self._store: Store | None = None
-        self._is_open = threading.Event()
-        self._lock = threading.Lock()
-        self._idle: PostgresDatabase | None = None
-
-    @property
-    def leads(self) -> bool:
-        return self._lease.held is not None
-
-    def open(self, store: Store) -> None:
-        """Run steps in the store of this bot from now on."""
-        self._store = store
-        self._is_open.set()
-
-    def query(self, question: Step[R]) -> R:
-        reader = self._reader()
-        try:
-            return reader.query(question)
-        finally:
-            self._put_back(reader)
-
-    def run(self, step: Step[R]) -> R:
-        if self.leads:
-            self._is_open.wait(_OPENING)
-        elif self.leader:
-            raise OnStandby(self.place, self.leader)
-        if self._store is None or not self.leads:
-            raise WriteFailed(self.place, NOT_NOW)
-        return self._store.run(step)
-
-    def close(self) -> None:
-        with self._lock:
-            if self._idle is not None:
-                self._idle.close()
-
-    def _reader(self) -> PostgresDatabase:
-        with self._lock:
-            reader, self._idle = self._idle, None
-        connect = partial(connect_to, idle_in_step=ASKING)
-        return reader or open_postgres(self._address, self._now, lease=None, connect=connect)
-
-    def _put_back(self, reader: PostgresDatabase) -> None:
-        """Keep the connection for the next question; one is enough."""
-        with self._lock:
-            if self._idle is None:
-                self._idle = reader
-                return
-        reader.close()

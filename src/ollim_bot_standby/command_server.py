@@ -37,7 +37,6 @@ from ollim_bot.store.marks import PUT_MARK, decoded_mark, encoded_mark, key_of
 from ollim_bot.store.records import GET_RECORD, PUT_RECORD
 from ollim_bot.store.schema import SCHEMA, tables
 from ollim_bot.store.transaction import Transaction
-from ollim_bot_standby.bot_rows import ASKING, CommandRows
 from ollim_bot_standby.command_frames import (
     ROWS_IN_FRAME,
     BadFrame,
@@ -46,6 +45,7 @@ from ollim_bot_standby.command_frames import (
     peer_of,
     short_address,
 )
+from ollim_bot_standby.command_rows import ASKING, CommandRows
 
 Check = Callable[[Transaction, Sequence[Value]], bool]
 

@@ -24,7 +24,7 @@ from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot_standby.bot_rows import CommandRows
+from ollim_bot_standby.command_rows import CommandRows
 from ollim_bot_standby.command_server import CommandServer
 from ollim_bot_standby.held_lease import ASK_EVERY, boot_time
 from ollim_bot_standby.keys import key_names, note_missing

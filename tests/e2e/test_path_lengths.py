@@ -36,10 +36,10 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # 330 and 70 for the first five; a little is added, since the watcher of the files looks at its own
 # pace.
 LIMITS = {
-    "message": (270, 60),
-    "plain reminder": (340, 78),
+    "message": (276, 62),
+    "plain reminder": (350, 78),
     "done": (190, 56),
-    "reminder through the agent": (556, 111),
+    "reminder through the agent": (566, 111),
     "fork": (360, 76),
     "save": (230, 54),
 }

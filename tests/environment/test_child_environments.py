@@ -50,7 +50,7 @@ EXCEPTIONS = {
     ("upkeep/updater.py", "_start_bot"): OURSELVES,
     ("upkeep/service.py", "examined_by"): OURSELVES,
     ("upkeep/service.py", "run_to_end"): "its callers make it, and stand here",
-    ("engine/commands.py", "run"): "the agent's programs get what was made for the engine",
+    ("engine/bridge.py", "run"): "the agent's programs get what was made for the engine",
     ("engine/die_with_parent.py", "main"): "it passes on what was made for the program",
 }
 

@@ -102,6 +102,6 @@ def test_every_place_that_the_code_names_is_listed_for_removal(tmp_path: Path) -
 def folders_in(package: Path) -> list[str]:
     """The folders in the home for a supervisor's files, such as `Library/Logs`."""
     text = "\n".join(path.read_text() for path in package.rglob("*.py"))
-    found = re.findall(r"""(?:home|"/"\)\)) / "([\w.]+)" / "(\w+)"(?: / "(\w+)")?""", text)
+    found = re.findall(r'\b(?:folder="([^"]+)|log_file="([^"]+)/[^"/]+)"', text)
     assert found
-    return ["/".join(filter(None, parts)) for parts in found]
+    return [folder or of_log for folder, of_log in found]

@@ -13,7 +13,8 @@ from tests.postgres_server import leading, new_address
 from tests.store.scene import NOW
 
 from ollim_bot.store.store import DatabaseStore, Store
-from ollim_bot_standby.bot_rows import CommandRows, rows_beside_bot
+from ollim_bot_standby.bot_rows import rows_beside_bot
+from ollim_bot_standby.command_rows import CommandRows
 from ollim_bot_standby.command_server import CommandServer
 
 

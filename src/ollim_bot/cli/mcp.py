@@ -185,7 +185,7 @@ def _machine(data: Data) -> str:
         return ""
     from ollim_bot.store.standby import load_standby
 
-    return str(load_standby("machine").machine_id(data.paths))
+    return str(load_standby("machines").machine_id(data.paths))
 
 
 def _known(name: str, specs: Mapping[str, ServerSpec]) -> ServerSpec:

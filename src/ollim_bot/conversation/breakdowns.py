@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Receive, Uses
 from ollim_bot.conversation.tasks import refused_answer
-from ollim_bot.domain.breakdowns import STEPS, TYPE_STEPS, Thing, steps_in
+from ollim_bot.domain.breakdowns import STEPS, TYPE_STEPS, Breakdown, Thing, steps_in
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -55,16 +56,19 @@ class BreakdownButtons:
 
     async def run(self) -> None:
         """Follow steps and requests, until cancelled."""
-        with self._store.changes("breakdowns", "inbox", *_FOLLOWED) as has_changed:
+        with self._store.changes("breakdowns") as has_changed:
             while True:
                 has_changed.clear()
-                is_done = await self._look()
-                await wait_until_set(has_changed, self._clock, None if is_done else 60.0)
+                known = (await self._store.read(lambda tx: tx.breakdowns.get())).known
+                with ExitStack() as watches:
+                    for name in ("inbox", *_FOLLOWED) if known else ():
+                        watches.enter_context(self._store.changes(name, event=has_changed))
+                    pause = None if await self._look(known) else 60.0
+                    await wait_until_set(has_changed, self._clock, pause)
 
-    async def _look(self) -> bool:
+    async def _look(self, known: Sequence[Breakdown]) -> bool:
         """Do what is to be done now; False if the disk refuses it."""
         try:
-            known = (await self._store.read(lambda tx: tx.breakdowns.get())).known
             if any(each.asked for each in known):
                 await self._store.transact(ask_for_unanswered)
             if any(each.parts for each in known):

@@ -72,7 +72,8 @@ class MessageLog:
         is ignored; every channel that shows the earlier content has to edit it.
         """
         message = replace(message, refs={})
-        known = next(iter(self._stored("WHERE id = ?", escaped(message.id))), None)
+        sql = f"SELECT {_COLUMNS} FROM messages WHERE id = ?"
+        known = next(iter(_decoded(self._statements.rows(sql, escaped(message.id)))), None)
         if known is None:
             return self._inserted(message, sender)
         shown = self._shown(known)
@@ -113,10 +114,13 @@ class MessageLog:
         return self._found("WHERE seq < ? ORDER BY seq DESC LIMIT ?", found.seq, limit)[::-1]
 
     def newest(self, limit: int) -> Iterator[LoggedMessage]:
-        """The newest messages, newest first. None is read before it is asked for."""
+        """The newest messages as they were posted, newest first.
+
+        None is read before it is asked for.
+        """
         sql = f"SELECT {_COLUMNS} FROM messages ORDER BY seq DESC LIMIT ?"
         for row in self._statements.rows(sql, limit):
-            yield from self.read([row])
+            yield from _decoded([row])
 
     def around(self, message_id: MessageId, limit: int) -> list[LoggedMessage]:
         """The message with `limit` messages before and after it; none if it is unknown."""
@@ -293,11 +297,8 @@ class MessageLog:
         return self._shown(LoggedMessage(message, known.seq, change, known.sender))
 
     def _found(self, condition: str, *arguments: Value) -> list[LoggedMessage]:
-        return [*map(self._shown, self._stored(condition, *arguments))]
-
-    def _stored(self, condition: str, *arguments: Value) -> list[LoggedMessage]:
         rows = self._statements.rows(f"SELECT {_COLUMNS} FROM messages {condition}", *arguments)
-        return _decoded(rows)
+        return self.read(rows)
 
     def read(self, rows: Sequence[Row]) -> list[LoggedMessage]:
         """The messages of rows with the columns of the log."""

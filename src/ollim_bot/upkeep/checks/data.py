@@ -147,7 +147,7 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
     yield from map(failed, reading.problems)
     yield from open_to_others(paths.mcp, "others may read mcp.json")
     record = given.read(lambda tx: tx.tool_servers.get())
-    machine = load_standby("machine").machine_id(paths) if given.is_shared else ""
+    machine = load_standby("machines").machine_id(paths) if given.is_shared else ""
     known = (record or ToolServerRecord()).on(machine).written(reading.specs)
     named = {name: state for name, state in known.servers.items() if state.present}
     for name, state in sorted(named.items()):
