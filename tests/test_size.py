@@ -16,7 +16,7 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
-    "lines": 111_862,
+    "lines": 111_855,
     "files": 454,
     "private functions that are named once": 1894,
     "private functions with fewer than six lines that are named once": 506,

@@ -15,7 +15,6 @@ from ollim_bot_standby.file_layout import WaitingFiles, set_asides
 from ollim_bot_standby.keys import key_names
 from ollim_bot_standby.machines import FoundServer, in_words
 
-STANDBY = "standby"
 _NO_PSYCOPG = "DATABASE_URL is set, but psycopg is not installed"
 _INSTALL = "Run `pipx inject ollim-bot 'psycopg[binary]'`, or install the extra `[standby]`."
 _WHO_LEADS = "`ollim-bot standby status` shows more."

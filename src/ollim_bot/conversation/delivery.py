@@ -666,7 +666,6 @@ def _shows_draft(delivery: Delivery) -> bool:
 # The owner may reply to a message before the service has confirmed it, which can take as long as
 # its rate limits need to recover.
 _UNTIL_KNOWN = 10.0
-_MOST_OPEN = 500
 
 
 class DeliveryQueues:

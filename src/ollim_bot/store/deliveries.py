@@ -62,11 +62,6 @@ class Delivery:
         return self.tried_at is not None
 
     @property
-    def next_part(self) -> ChatMessage | None:
-        """None before the parts are frozen, and when all have arrived."""
-        return self.parts[len(self.refs)] if len(self.refs) < len(self.parts) else None
-
-    @property
     def nonce(self) -> str:
         """The nonce of the next part; every try of a part has the same."""
         return part_nonce(self.nonce_base, len(self.refs))

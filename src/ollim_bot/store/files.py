@@ -266,7 +266,7 @@ class FileReadings(Generic[T]):
     """What some files hold, by name, in order. For any thread.
 
     `list_files` returns the present stamps by name, and `read` the content of one; it raises
-    `FileNotFoundError` if the file is gone by then. What `is_final` refuses is read again at the
+    `FileNotFoundError` if the file has gone since. What `is_final` refuses is read again at the
     next look, though the file looks the same.
     """
 

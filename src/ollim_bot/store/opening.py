@@ -97,7 +97,7 @@ class RowsInMemory(SharedBackend):
             return result, frozenset(statements.changed)
 
     def check_may_change(self) -> None:
-        """They may always change: nobody else has them."""
+        """Always: no other process has these rows."""
 
     def close(self) -> None:
         with self._lock:
