@@ -37,7 +37,7 @@ from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.integrations.google.tokens import GoogleToken, GoogleTokenStore
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.transaction import Transaction
 
 # Packages that are too slow to import for a command.
@@ -107,7 +107,7 @@ def write_two_weeks(home: Path) -> None:
     )
     today = now.date()
     copy = CalendarCopy("home", "example.com", (*events,), now, today, today + timedelta(days=60))
-    write_copy(paths, copy)
+    CalendarFiles(paths).write_copy(copy)
     lines = (f"- [ ] Task number {number} (due {today})\n" for number in range(20))
     paths.tasks.write_text("".join(lines))
 

@@ -38,13 +38,11 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.domain.run_history import ARMED, CHANGED, CHECKPOINT
 from ollim_bot.paths import DataPaths
-from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
-from ollim_bot.schedule.job_index import JobIndex
-from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.owner_zone import OwnerZone
+from ollim_bot.schedule.job_index import AnswerPlans, JobIndex
+from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, OwnerZone, ScheduleRecords
 from ollim_bot.schedule.requested_runs import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher

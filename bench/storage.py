@@ -40,8 +40,7 @@ from ollim_bot.store.database import Database
 from ollim_bot.store.files import FileLock
 from ollim_bot.store.journal import GitJournal
 from ollim_bot.upkeep.backup import write_backup
-from ollim_bot.upkeep.powers import take_all
-from ollim_bot.upkeep.restore import restore
+from ollim_bot.upkeep.restore import restore, take_all
 
 ROUNDS, BACKUP_ROUNDS, HISTORY_ROUNDS = 60, 3, 15
 WAITING = 10_000

@@ -100,10 +100,13 @@ def _what_is_answered_is_gone(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _a_press_counts_once(evidence: Evidence) -> Iterator[Finding]:
-    answered = Counter(row["occurrence"] for row in evidence.ledger if row["state"] == "answered")
-    for occurrence, times in answered.items():
-        if times > 1:
-            yield wrong(f"{occurrence} was answered {times} times")
+    has_answer: dict[str, bool] = {}
+    for row in evidence.ledger:
+        if row["state"] == "answered":
+            is_undone, occurrence = row["answer"] == "undone", row["occurrence"]
+            if has_answer.get(occurrence) and not is_undone:
+                yield wrong(f"{occurrence} was answered again, though nothing was undone")
+            has_answer[occurrence] = not is_undone
     rows = evidence.noted("presses")
     lost = max((row["presses"] for row in evidence.noted("forgotten")), default=0)
     pressed: defaultdict[str, set[str]] = defaultdict(set)

@@ -79,14 +79,12 @@ PLANTED_BUGS = (
     PlantedBug(
         "a task is ticked after the answer",
         "conversation/tasks.py",
-        "            await self._store.transact(lambda tx: begin_click(tx, step))\n",
-        "            asyncio.get_running_loop().call_later(\n"
-        "                1.0, lambda: asyncio.ensure_future(self._end(step, begin_click))\n"
-        "            )\n"
-        "            asyncio.get_running_loop().call_later(\n"
-        "                1.0, lambda: self._change(step, may_be_there=True)\n"
-        "            )\n"
-        "            return CommandAnswer()\n",
+        "        await self._store.transact(lambda tx: begin_click(tx, step))\n",
+        "        noting = self._store.transact(lambda tx: begin_click(tx, step))\n"
+        "        later = asyncio.get_running_loop().call_later\n"
+        "        later(1.0, lambda: asyncio.ensure_future(noting))\n"
+        "        later(1.0, lambda: self._change(step, may_be_there=True))\n"
+        "        return\n",
         focus=("kill after a tick",),
     ),
     PlantedBug(
@@ -113,8 +111,8 @@ PLANTED_BUGS = (
     PlantedBug(
         "a click is not marked as used",
         "store/item_answers.py",
-        "    if before is None or not before.is_open:\n",
-        "    if before is None:\n",
+        "    before = tx.due_items.get_open(key)\n    if before is None:\n",
+        "    before = tx.due_items.get(key)\n    if before is None:\n",
         focus=("snooze twice",),
     ),
     PlantedBug(

@@ -8,12 +8,19 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
+
+from ollim_bot.domain.due_items import DueItem, item_key
+from ollim_bot.domain.item_messages import shown_as
+from ollim_bot.store.codecs.messages import CHAT_MESSAGES
+from ollim_bot.store.codecs.plain import decode_plain
 
 _ENDS = {"refused": "not_sent", "unknown": "unsure"}
 # The notes about each channel.
@@ -73,7 +80,7 @@ class Record:
         accepted = [{"row": "accepted", "input": {"id": each}} for each, _ in inputs]
         ended = [{"row": "ended", "inputs": [each], "end": end} for each, end in inputs if end]
         self.replace("inbox", [*accepted, *self._turns, *ended])
-        self.replace("messages", _messages(ask))
+        self.replace("messages", _messages(ask, self.planned_zone() or "UTC"))
         self._note_deliveries()
         discord = ask("SELECT value FROM records WHERE name = 'discord'")
         drafts = [each for (value,) in discord for each in json.loads(value).get("drafts", ())]
@@ -156,6 +163,13 @@ def visible_text(message: Message) -> str:
     return "\n".join(line for line in lines if line)
 
 
+def _items(ask: Ask) -> dict[str, DueItem]:
+    """The due items by their keys; for one that is shown again, the item that it shows."""
+    rows = ask("SELECT key, value FROM due_items")
+    known = {key: decode_plain(DueItem, value.encode()) for key, value in rows}
+    return {key: known.get(item.same_as, item) for key, item in known.items()}
+
+
 def _query(path: Path, sql: str) -> list[tuple[Any, ...]]:
     """Empty if there is no database, or one that cannot be read yet."""
     if not path.exists():
@@ -166,15 +180,19 @@ def _query(path: Path, sql: str) -> list[tuple[Any, ...]]:
     return []
 
 
-def _messages(ask: Ask) -> list[Row]:
-    """The log in its order. `refs` has the ids of each message on each channel.
+def _messages(ask: Ask, zone: str) -> list[Row]:
+    """The log in its order, as it is shown. `refs` has the ids of each message on each channel.
 
     The ids are empty for a channel that has not got the message yet.
     """
-    found: dict[int, dict[str, Any]] = {
-        seq: json.loads(value) | {"refs": {}}
-        for seq, value in ask("SELECT seq, value FROM messages ORDER BY seq")
-    }
+    items, now = _items(ask), datetime.now(ZoneInfo(zone))
+    found: dict[int, dict[str, Any]] = {}
+    for seq, value in ask("SELECT seq, value FROM messages ORDER BY seq"):
+        message = CHAT_MESSAGES.decode(value.encode())
+        item = items.get(item_key(message.occurrence))
+        if item is not None and message.card is not None:
+            value = CHAT_MESSAGES.encode(shown_as(message, item, now)).decode()
+        found[seq] = json.loads(value) | {"refs": {}}
     owed = "SELECT message, channel FROM deliveries WHERE state != 'closed'"
     for seq, channel in ask(owed):
         if seq in found:

@@ -64,6 +64,8 @@ class LocalPostgres:
             "shared_buffers": "16MB",
             "fsync": "on" if self._is_durable else "off",
             "full_page_writes": "on" if self._is_durable else "off",
+            # It would go through the tables of all tests again and again.
+            "autovacuum": "on" if self._is_durable else "off",
         }
         log = self.folder / "log"
         with log.open("wb") as file:

@@ -18,6 +18,7 @@ from tests.e2e import fork_server
 from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.kinds import KindGuard, is_real
 from tests.left_behind import nothing_left_behind
+from tests.order import first_tests
 from tests.patience import measure_patience, wait_for_file
 from tests.wheels import build_wheel
 from tests.workers import WorkerPool
@@ -30,7 +31,7 @@ collect_ignore = [] if find_spec("ollim_bot_standby") else ["standby", "postgres
 # No deadlines, since a shared machine may stall at any point. The usual profile tries the same few
 # examples each time, so that only a change can make a test fail; HYPOTHESIS_PROFILE=thorough tries
 # many new ones.
-settings.register_profile("usual", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("usual", deadline=None, derandomize=True, max_examples=16)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1000)
 _LONG, _USUAL_SEED = 60.0, 1
 settings.load_profile(_profile := os.environ.get("HYPOTHESIS_PROFILE", "usual"))
@@ -73,6 +74,7 @@ gc.disable()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--chaos-seconds", type=float, default=2, help="how long to inject faults")
     parser.addoption("--workers", type=int, default=0, help="run in this many processes")
+    parser.addoption("--cpu", action="store_true", help="print the processor seconds of the tests")
     parser.addoption("--real-after", type=Path, help="begin real tests when this file is there")
     parser.addoption("--each-case", action="store_true", help="make each case of a table a test")
     parser.addoption("--chaos-seed", type=int, default=None, help="repeat the run of a seed")
@@ -99,6 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
             prepare_phase,
             _REAL_PER_PROCESSOR * processors,
             _MOST_PER_PROCESSOR * processors,
+            first=first_tests,
         )
         config.pluginmanager.register(workers)
     if config.option.chaos_seed is None:

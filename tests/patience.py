@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _VARIABLE = "OLLIM_BOT_TEST_PATIENCE"
@@ -37,3 +39,10 @@ def wait_for_file(path: Path) -> None:
     deadline = time.monotonic() + _MOST
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(_BETWEEN_LOOKS)
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Wait for a condition that has no event, such as the removal of a file."""
+    async with asyncio.timeout(patience()):
+        while not condition():  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0.002)

@@ -96,7 +96,9 @@ LATE = {
 # tools, whose server has this name.
 NAMING_DISCORD = {*("settings", "cli.setup"), *("tools.context", "domain.tool_patterns")}
 
-BRANCHES_P95 = 7
+# Of the functions that are left when short ones are written where they are called: their number
+# falls, and with it what a twentieth of them is. ruff holds each one below twelve.
+BRANCHES_P95 = 8
 BRANCHES = (
     ast.If,
     ast.IfExp,
@@ -336,7 +338,6 @@ SMALL = 60
 APART = {
     "app.persona": "it is what a session is made of, for every kind of session",
     "conversation.sessions.conversation_tools": "its importer only composes",
-    "domain.activity": "pure, and tested on its own",
     "engine.die_with_parent": "a script, which Python runs by its file",
 }
 

@@ -16,26 +16,26 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
-    "lines": 111_855,
-    "files": 454,
-    "private functions that are named once": 1894,
-    "private functions with fewer than six lines that are named once": 506,
-    "handlers of a storage error": 115,
+    "lines": 107_782,
+    "files": 417,
+    "private functions that are named once": 1403,
+    "private functions with fewer than six lines that are named once": 279,
+    "handlers of a storage error": 57,
     "handlers of every error": 58,
 }
-LINES_PER_FUNCTION = 13.3
+LINES_PER_FUNCTION = 13.9
 SHORT = 6
 LONGEST_FILE, LONGEST_FUNCTION = 900, 80
 # The files that name this field of a job. Said once, it stands in six at most.
 FILES_THAT_NAME = {
-    "allow_ping": 20,
-    "allowed_tools": 17,
-    "first_step": 9,
-    "isolated": 9,
-    "nag": 19,
+    "allow_ping": 19,
+    "allowed_tools": 15,
+    "first_step": 5,
+    "isolated": 6,
+    "nag": 14,
     "set_by": 17,
-    "thinking": 20,
-    "update_main_session": 9,
+    "thinking": 17,
+    "update_main_session": 6,
 }
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.order import touched_by
 from tests.patience import patience, wait_for_file
 
 pytestmark = pytest.mark.real_process
@@ -152,6 +153,44 @@ def test_virtual(number, request):
     (request.config.rootpath / f"virtual{number}").touch()
 """)
     assert output.index("virtual: 30 tests") < output.index("real: 1 tests")
+
+
+def test_what_failed_last_and_what_has_changed_is_run_first(runner: Runner) -> None:
+    (runner.folder / "conftest.py").write_text(
+        _CONFTEST.replace("is_real)", "is_real, first=first)")
+    )
+    with (runner.folder / "conftest.py").open("a") as conftest:
+        conftest.write("\ndef first(config, items):\n    return [len(items) - 1, 3]\n")
+    output = runner.failed("""
+def note(request):
+    with (request.config.rootpath / "order").open("a") as order:
+        order.write(f"{request.node.name} ")
+
+@pytest.mark.parametrize("number", range(5))
+def test_virtual(number, request):
+    note(request)
+
+@pytest.mark.real_process
+def test_real(request):
+    note(request)
+    assert False
+""")
+    order = (runner.folder / "order").read_text().split()
+    assert set(order[:2]) == {"test_real", "test_virtual[3]"}
+    assert "first red after" in output
+
+
+def test_a_change_touches_the_tests_that_import_it(tmp_path: Path) -> None:
+    names = {
+        "test_own.py": "",
+        "test_other.py": "",
+        "test_user.py": "from ollim_bot.clock import X",
+    }
+    for name, text in names.items():
+        (tmp_path / name).write_text(text)
+    changed = ["src/ollim_bot/clock.py", "test_own.py", "README.md"]
+    touched = touched_by(changed, [tmp_path / name for name in names], tmp_path)
+    assert {each.name for each in touched} == {"test_own.py", "test_user.py"}
 
 
 def test_workers_for_real_tests_are_added_while_there_is_room(runner: Runner) -> None:

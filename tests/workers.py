@@ -2,7 +2,8 @@
 
 Collecting takes seconds of CPU time, which each worker would spend if it did not start as a fork.
 There are two phases: the virtual tests, and then the real ones with a number of workers of their
-own. A real test that fails is run once more, alone, when all else is over.
+own. What a developer wants to know first comes before both. A real test that fails is run once
+more, alone, when all else is over.
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import groupby
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 from _pytest.capture import CaptureManager
 from tests.defined_start import use_folders
-from tests.processors import Processors
+from tests.processors import Processors, processes_below, seconds_of, table_of_seconds
 
 _FORK = get_context("fork")
 _NUMBER = "OLLIM_BOT_TEST_WORKER"
 # More failures than these are no accident, so no test is run again then.
 MOST_SECOND_TRIES = 20
+_SLOWEST_SHOWN = 100
 
 Serialized = dict[str, object]
 
@@ -45,7 +47,8 @@ class WorkerPool:
     Half of the workers begin at the end of the order. Files that are next to each other share
     expensive fixtures, such as a browser, so fewer workers have to make one. `prepare` is called in
     each worker before its first test, and `prepare_phase` with its name before each phase. While
-    the machine has room, workers for real tests are added, up to `most_real`.
+    the machine has room, workers for real tests are added, up to `most_real`. The tests that
+    `first` names are run before all others, in its order.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class WorkerPool:
         real_size: int | None = None,
         most_real: int = 0,
         has_room: Callable[[], bool] | None = None,
+        first: Callable[[pytest.Config, Sequence[pytest.Item]], Sequence[int]] = lambda *_: (),
     ) -> None:
         self._size = size
         self._real_size = real_size or min(size, os.cpu_count() or 1)
@@ -65,10 +69,15 @@ class WorkerPool:
         self._is_real = is_real
         self._prepare = prepare
         self._prepare_phase = prepare_phase
+        self._first = first
+        self._began = time.monotonic()
+        self._first_red = ""
         self._started = 0
+        self._is_in_order = False
         self._files: deque[deque[int]] = deque()
         self._workers: list[_Worker] = []
         self._failed: dict[int, list[Serialized]] = {}
+        self._seconds: dict[str, float] = {}
         self.second_tries: dict[str, str] = {}
 
     @pytest.hookimpl(tryfirst=True)
@@ -80,10 +89,12 @@ class WorkerPool:
             return None
         # The first call empties this folder, so it must be made before the workers start.
         _folders(session.config).getbasetemp()
-        tests = range(len(session.items))
-        real = [test for test in tests if self._is_real(session.items[test])]
-        virtual = sorted(set(tests).difference(real))
+        first = self._first(session.config, session.items)
+        others = sorted(set(range(len(session.items))).difference(first))
+        real = [test for test in others if self._is_real(session.items[test])]
+        virtual = sorted(set(others).difference(real))
         with _no_capture(session.config), _terminated_as_interrupted(), self._ended_with_all():
+            self._run(session, "first", first, self._size)
             self._run(session, "virtual", virtual, self._size)
             self._run(session, "real", real, self._real_size, self._most_real)
             self._run_again(session)
@@ -100,6 +111,7 @@ class WorkerPool:
             return
         self._prepare_phase(phase)
         began, processors, size = time.monotonic(), Processors(), min(size, len(tests))
+        self._is_in_order = phase == "first"
         self._files.extend(_by_file(session.items, tests))
         while len(self._workers) < size:
             self._start(session)
@@ -150,11 +162,14 @@ class WorkerPool:
         for ready in wait(list(by_connection)):
             assert isinstance(ready, Connection)
             worker = by_connection[ready]
-            reports = _received(ready)
-            if reports is None:
+            received = _received(ready)
+            if received is None:
                 self._replace_crashed(session, worker)
                 continue
-            self._take(session, worker.running.popleft(), reports)
+            test, (reports, seconds) = worker.running.popleft(), received
+            name = session.items[test].nodeid
+            self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+            self._take(session, test, reports)
             worker.send(None if _is_over(session) else self._next(worker))
 
     def _take(self, session: pytest.Session, test: int, reports: list[Serialized]) -> None:
@@ -164,6 +179,10 @@ class WorkerPool:
         """
         item = session.items[test]
         has_failed = any(each["outcome"] == "failed" for each in reports)
+        if has_failed and not self._first_red:
+            seconds = time.monotonic() - self._began
+            self._first_red = f"first red after {seconds:.0f} s: {item.nodeid}"
+            _say(session, self._first_red)
         if has_failed and self._is_real(item) and not item.get_closest_marker("chaos"):
             self._failed[test] = reports
         else:
@@ -182,7 +201,7 @@ class WorkerPool:
 
     def _next(self, worker: _Worker) -> int | None:
         if not worker.file and self._files:
-            is_from_the_front = worker.number % 2 == 0
+            is_from_the_front = self._is_in_order or worker.number % 2 == 0
             worker.file = self._files.popleft() if is_from_the_front else self._files.pop()
         if not worker.file:
             worker.file = _back_half(max((each.file for each in self._workers), key=len))
@@ -195,8 +214,11 @@ class WorkerPool:
         kept.write_text("".join(f"{line}\n" for line in self._second_tries()))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for line in self._second_tries():
+        for line in (*self._second_tries(), *filter(None, [self._first_red])):
             terminalreporter.write_line(line)
+        if terminalreporter.config.getoption("cpu", False):
+            for line in table_of_seconds(self._seconds, _SLOWEST_SHOWN):
+                terminalreporter.write_line(line)
 
     def _second_tries(self) -> list[str]:
         return [
@@ -252,13 +274,15 @@ def _work(
     use_folders(home=folders.mktemp("home"), temporary=folders.mktemp("temporary"))
     reports = _Reports(session.config)
     session.config.pluginmanager.register(reports)
+    measure = partial(seconds_of, os.getpid()) if session.config.getoption("cpu", False) else float
     try:
         test = connection.recv()
         while test is not None:
             following = connection.recv()
             item, after = session.items[test], following is not None and session.items[following]
+            before = measure()
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=after or None)
-            connection.send(reports.take())
+            connection.send((reports.take(), max(0.0, measure() - before)))
             test = following
     except (KeyboardInterrupt, EOFError, OSError):
         pass
@@ -280,11 +304,11 @@ class _Reports:
         return taken
 
 
-def _received(connection: Connection) -> list[Serialized] | None:
-    """The reports of one test, or None if the worker has ended."""
+def _received(connection: Connection) -> tuple[list[Serialized], float] | None:
+    """The reports of one test and its processor seconds, or None if the worker has ended."""
     try:
-        reports: list[Serialized] = connection.recv()
-        return reports
+        received: tuple[list[Serialized], float] = connection.recv()
+        return received
     except (EOFError, OSError):
         return None
 
@@ -341,23 +365,15 @@ def end_processes(pids: Iterable[int | None]) -> None:
     for root in pids:
         if root is None:
             continue
-        tree = [root]
-        for pid in tree:
+        tree = []
+        for pid in processes_below(root):
             # Stopped first, so that it can start no other while its children are read.
             with suppress(OSError):
                 os.kill(pid, signal.SIGSTOP)
-            tree.extend(_children(pid))
+            tree.append(pid)
         for pid in tree:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found.extend(map(int, children.read_text().split()))
-    return found
 
 
 def _by_file(items: Sequence[pytest.Item], tests: Sequence[int]) -> Iterator[deque[int]]:

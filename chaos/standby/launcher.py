@@ -157,7 +157,7 @@ def _watch_sends(machine: Machine) -> None:
 
 
 def _delay_keeper(machine: Machine) -> None:
-    from ollim_bot_standby.lease_keeper import LeaseKeeper
+    from ollim_bot_standby.postgres.lease import LeaseKeeper
 
     renew, end = LeaseKeeper.renew_if_due, LeaseKeeper.end_if_lost
 

@@ -40,11 +40,11 @@ STANDBY_BUGS = (
     PlantedBug(
         "a file is stored in another step than what it arms",
         "../ollim_bot_standby/postgres/database.py",
-        "                self._files.write(statements)\n",
-        "                if '_store_edits' in work.__qualname__:\n"
-        "                    self._files.write(statements)\n"
+        "                self.files.write(statements)\n",
+        "                if '.tidy.' in work.__qualname__:\n"
+        "                    self.files.write(statements)\n"
         "                else:\n"
-        "                    self._files.__dict__['_sent'] = []\n",
+        "                    self.files.__dict__['_sent'] = []\n",
         focus=("kill the leader",),
     ),
     PlantedBug(

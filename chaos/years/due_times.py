@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from random import Random
 from zoneinfo import ZoneInfo
 
-from tests.domain import schedule_oracle
+from tests.domain import cron_oracle
 from tests.domain.cron_lines import Line
 from tests.domain.cron_oracle import MINUTE, Pattern
 from tests.domain.test_repeats import matches
@@ -100,7 +100,7 @@ class Timetable:
         patterns = [line.pattern for line in crons]
         self._due_times: Mapping[ZoneInfo, Sequence[Sequence[datetime]]] = {
             zone: [
-                *schedule_oracle.moments(patterns, zone, start, end),
+                *cron_oracle.moments(patterns, zone, start, end),
                 *(_due_times(line, zone, end.date()) for line in repeats),
             ]
             for zone in ZONES

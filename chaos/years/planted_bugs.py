@@ -116,8 +116,8 @@ NIGHT_BUGS = (
     PlantedBug(
         "a routine speaks in the quiet",
         "domain/decision.py",
-        "    return WaitForQuietEnd(until) if job.keeps_quiet and may_wait else None\n",
-        "    return None\n",
+        "    if given.quiet_until is not None and may_wait:\n",
+        "    if given.quiet_until is not None and may_wait and not job:\n",
     ),
     PlantedBug(
         "every moment of a routine runs after the quiet",

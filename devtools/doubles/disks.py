@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ollim_bot.ports import Disk
+from ollim_bot.store.files import OsDisk
 
 
 class SteppedDisk:
@@ -48,6 +51,16 @@ class SteppedDisk:
     def sync_folder(self, folder: Path) -> None:
         self._before("sync_folder", folder)
         self._disk.sync_folder(folder)
+
+
+def failing_at(*steps: str, code: int = errno.ENOSPC, disk: Disk | None = None) -> SteppedDisk:
+    """A disk, by default the real one, that fails at the steps of these names."""
+
+    def fail(step: str, _: Path) -> None:
+        if step in steps:
+            raise OSError(code, os.strerror(code))
+
+    return SteppedDisk(disk or OsDisk(), fail)
 
 
 @dataclass(eq=False)

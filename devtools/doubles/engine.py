@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Self
 
 from devtools.doubles.clock import ManualClock
-from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -29,6 +28,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     TurnFailure,
     UsageReported,
+    tool_label,
 )
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.runtime_config import Thinking

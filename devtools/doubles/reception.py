@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.domain.about_me import AboutMe
-from ollim_bot.domain.change_list import ChangeList
+from ollim_bot.domain.changes import ChangeList
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.costs import PastCosts, cost_report
@@ -26,10 +26,9 @@ from ollim_bot.domain.job_list import JobList
 from ollim_bot.domain.jobs import JobText
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal.fires import Assumptions
-from ollim_bot.domain.rehearsal.simulation import rehearse
+from ollim_bot.domain.receipts import RunFilter, RunList, RunPage
+from ollim_bot.domain.rehearsal.simulation import Assumptions, rehearse
 from ollim_bot.domain.run_history import RunStory
-from ollim_bot.domain.run_list import RunFilter, RunList, RunPage
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.session_list import SessionList

@@ -1,3 +1,3 @@
 """A proactive personal assistant for one person."""
 
-__version__ = "0.18.0"
+__version__ = "0.19.0"

@@ -159,7 +159,7 @@ class EnvProblem(NamedTuple):
 class EnvPiece(NamedTuple):
     """An entry, a comment or a wrong line, with its line end; all pieces are the whole text.
 
-    `before` and `behind` are what stands round the value, which is empty on a wrong line.
+    `before` and `behind` are the text around the value, which is empty on a wrong line.
     """
 
     text: str
@@ -512,22 +512,20 @@ def shared_settings(paths: DataPaths) -> Mapping[str, str]:
     return load_env_file(paths.shared_settings).values
 
 
-def locate(
-    environ: Mapping[str, str], cwd: Path, *, etc: Path = ETC, is_by_settings: bool = False
-) -> Location:
+def locate(environ: Mapping[str, str], cwd: Path, *, is_by_settings: bool = False) -> Location:
     """The location, without checking other settings. Raises `BadSettings` if it cannot be found.
 
     `is_by_settings` leaves out the zone that the owner chose while the bot ran.
     """
     sources = EnvSources(environ, only=("OLLIM_DATA_DIR", "OLLIM_TIMEZONE", DATABASE_URL))
-    place = find_location(sources, environ, cwd, etc)
+    place = find_location(sources, environ, cwd, ETC)
     sources.raise_problems()
     chosen = None if is_by_settings else chosen_zone(place.paths)
     return Location(place.paths, chosen or place.zone, (*sources.ignored(place.paths.env_file),))
 
 
 def data_directory(environ: Mapping[str, str], cwd: Path) -> DataPaths | None:
-    """The data directory alone, whatever the other settings are; None if it is unclear."""
+    """The data directory, also if other settings are wrong; None if it is unclear."""
     sources = EnvSources(environ, only=("OLLIM_DATA_DIR",))
     paths = DataPaths(_root(sources, cwd, environ.get("HOME", "")))
     return None if sources.problems else paths

@@ -173,7 +173,13 @@ class _Call:
         host, is_https = parts.hostname or "", parts.scheme == "https"
         port = parts.port or (443 if is_https else 80)
         target = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), _LEGAL)
-        self._connected = self._dialled(host, port)
+        within = min(self._limits.step, self._limits.whole)
+        self._connected = connected = socket.create_connection((host, port), within)
+        self._require_open()
+        self._cut = Timer(max(0.0, self._deadline - monotonic()), self._hang_up)
+        self._cut.daemon = True
+        self._cut.start()
+        self._connected = connected
         if check_peer is not None:
             check_peer(str(self._connected.getpeername()[0]))
         connection = HTTPConnection(host, port)
@@ -232,15 +238,6 @@ class _Call:
         self._hang_up()
         if self._connected is not None:
             self._connected.close()
-
-    def _dialled(self, host: str, port: int) -> socket.socket:
-        within = min(self._limits.step, self._limits.whole)
-        self._connected = connected = socket.create_connection((host, port), within)
-        self._require_open()
-        self._cut = Timer(max(0.0, self._deadline - monotonic()), self._hang_up)
-        self._cut.daemon = True
-        self._cut.start()
-        return connected
 
     def _require_open(self) -> None:
         """Raise if it was closed from another thread before there was a connection to end."""

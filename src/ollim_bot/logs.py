@@ -7,18 +7,20 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from datetime import datetime
 from types import MappingProxyType
-from typing import TextIO
+from typing import TextIO, TypeVar
 from urllib.parse import quote, quote_plus
 
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.settings import LogFormat, LogLevel
+
+R = TypeVar("R")
 
 MARK = "[redacted]"
 SHORTEST_SECRET = 4
@@ -102,6 +104,27 @@ def set_up_logging(
         for name in names:
             logging.getLogger(name).setLevel(logging.DEBUG if is_for_debugging else least)
     return redacting
+
+
+async def unless_refused(sentence: str, work: Awaitable[R]) -> R | None:
+    """What `work` returns; None, with the sentence in the log, if the disk refuses it.
+
+    For what is worth less than that the caller goes on; all else is left to the gate of the loop.
+    """
+    try:
+        return await work
+    except StorageError:
+        logging.getLogger(__name__).warning("%s", sentence, exc_info=True)
+        return None
+
+
+@contextmanager
+def refusal_logged(sentence: str) -> Iterator[None]:
+    """Log the sentence, and go on after the block, if the disk refuses what is done inside."""
+    try:
+        yield
+    except StorageError as refused:
+        logging.getLogger(__name__).warning("%s: %s", sentence, refused)
 
 
 @contextmanager

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ollim_bot.view_ports import Views
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Clock(Protocol):
@@ -292,7 +291,7 @@ class Status:
 
     `trouble` is a sentence about another surface that does not work now. `program` is how the owner
     calls the program in a terminal. `quiet_until` is set while it is quiet. `zone` is the owner's,
-    in which all times are shown. `has_jobs`: a reminder or routine was set, in whatever way.
+    in which all times are shown. `has_jobs`: a reminder or routine was set.
     `has_sound`: the page may play a sound for what asks something, unless it is quiet. `careful` is
     set while the conversation has read words of others.
     """

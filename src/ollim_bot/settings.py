@@ -178,15 +178,25 @@ class Settings(Location):
             field: sources.take(name, parse, default)
             for name, (field, parse, default) in _SETTINGS.items()
         }
-        _check_ports(sources, fields["webhook_port"], fields["web_port"])
+        port = fields["webhook_port"]
+        if port is not None and port == fields["web_port"]:
+            sources.add_problem("WEBHOOK_PORT", "is the port of the page too. Right: another one.")
+        if port is not None and not sources.has(_COMMON_SECRET):
+            sources.add_problem(
+                "WEBHOOK_PORT", "needs a secret. Right: WEBHOOK_SECRET=a-long-random-text"
+            )
         _check_addresses(sources)
+        values = {name: sources.take(name, parse, None) for name, parse in _ANTHROPIC.items()}
+        found = {name: value for name, value in values.items() if value is not None}
+        if "ANTHROPIC_BASE_URL" in found and not sources.in_environment("ANTHROPIC_BASE_URL"):
+            found.update((name, "") for name in SENT_ALONG if sources.in_environment(name))
         own = cls(
             paths=place.paths,
             zone=place.zone,
             **fields,
             google=_google(sources),
             ntfy=_ntfy(sources),
-            anthropic=_anthropic(sources),
+            anthropic=found,
             warnings=(
                 *sources.warnings,
                 *sources.ignored(place.paths.env_file),
@@ -277,10 +287,10 @@ def google_addresses(environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) 
     return addresses
 
 
-def ntfy_account(environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> NtfyAccount:
+def ntfy_account(environ: Mapping[str, str], *, cwd: Path) -> NtfyAccount:
     """The account alone, without checking other settings. Raises `BadSettings`."""
     sources = EnvSources(environ, only=("OLLIM_DATA_DIR", "OLLIM_TIMEZONE", *_NTFY))
-    find_location(sources, environ, cwd, etc)
+    find_location(sources, environ, cwd, ETC)
     sources.require_same_source("NTFY_URL", _SENT["NTFY_URL"])
     account = _ntfy(sources)
     sources.raise_problems()
@@ -365,15 +375,6 @@ def _one_of(choices: type[Choice]) -> Callable[[str], Choice]:
     return parse
 
 
-def _check_ports(sources: EnvSources, port: int | None, web_port: int | None) -> None:
-    if port is not None and port == web_port:
-        sources.add_problem("WEBHOOK_PORT", "is the port of the page too. Right: another one.")
-    if port is not None and not sources.has(_COMMON_SECRET):
-        sources.add_problem(
-            "WEBHOOK_PORT", "needs a secret. Right: WEBHOOK_SECRET=a-long-random-text"
-        )
-
-
 def _check_addresses(sources: EnvSources) -> None:
     """Report a key that would be sent to an address that another source names."""
     for address, keys in _SENT.items():
@@ -452,11 +453,3 @@ def _ntfy(sources: EnvSources) -> NtfyAccount:
 
 def _google(sources: EnvSources) -> GoogleAddresses:
     return GoogleAddresses(*(sources.take(name, _secure_address, None) for name in _GOOGLE))
-
-
-def _anthropic(sources: EnvSources) -> Mapping[str, str | Secret]:
-    values = {name: sources.take(name, parse, None) for name, parse in _ANTHROPIC.items()}
-    found = {name: value for name, value in values.items() if value is not None}
-    if "ANTHROPIC_BASE_URL" in found and not sources.in_environment("ANTHROPIC_BASE_URL"):
-        found.update((name, "") for name in SENT_ALONG if sources.in_environment(name))
-    return found

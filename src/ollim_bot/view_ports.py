@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from ollim_bot.domain.about_me import AboutMe
-from ollim_bot.domain.change_list import ChangeList
+from ollim_bot.domain.changes import ChangeList
 from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_list import JobList
-from ollim_bot.domain.run_list import RunList, RunPage
+from ollim_bot.domain.receipts import RunList, RunPage
 from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.views import HealthReport, Preview, SettingsView, ViewAnswer
 from ollim_bot.domain.week import WeekView
@@ -33,14 +33,16 @@ class View(Protocol[Shown_co]):
         """An item after each change of what it shows; several at once make one."""
 
 
+@runtime_checkable
 class ActingView(View[Shown_co], Protocol[Shown_co]):
     """A view whose lines can be acted on."""
 
     async def act(self, surface: str, action: str, fields: Mapping[str, str], /) -> ViewAnswer:
         """Does it. What is no longer there answers with a sentence, and nothing is done."""
 
-    async def preview(self, action: str, fields: Mapping[str, str], /) -> Preview:
+    async def preview(self, action: str, fields: Mapping[str, str], /) -> Preview:  # noqa: ARG002
         """What the action would do with these fields; nothing is done."""
+        return Preview()
 
 
 class DayService(ActingView[DayView], Protocol):

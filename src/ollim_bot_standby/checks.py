@@ -15,20 +15,9 @@ from ollim_bot_standby.file_layout import WaitingFiles, set_asides
 from ollim_bot_standby.keys import key_names
 from ollim_bot_standby.machines import FoundServer, in_words
 
-_NO_PSYCOPG = "DATABASE_URL is set, but psycopg is not installed"
 _INSTALL = "Run `pipx inject ollim-bot 'psycopg[binary]'`, or install the extra `[standby]`."
 _WHO_LEADS = "`ollim-bot standby status` shows more."
 _START_IT = "Run `ollim-bot` on one of the machines."
-_UPDATE_HERE = "Run `ollim-bot update` here."
-_UPDATE_THERE = "Run `ollim-bot update` on {name}, or `ollim-bot standby hand-over`."
-_NEWER_DATABASE = (
-    "a newer version has changed the database (schema {found}; this one knows {known}), so this "
-    "machine cannot lead"
-)
-_OLDER_DATABASE = (
-    "the database is of an older version (schema {found}; this one knows {known}), and is brought "
-    "up to date when this machine leads"
-)
 _OTHER_VERSION = "{name} leads with version {there}, and this machine has {here}"
 _CLOSED = "it is closed, since a move was cut off, or the data moved back into a file"
 _END_MOVE = "Run `ollim-bot standby leave` here, or `ollim-bot standby init` where your bot is."
@@ -57,7 +46,7 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
     settings = given.valid_settings
     assert settings.database_url is not None
     if find_spec("psycopg") is None:
-        yield failed(_NO_PSYCOPG, _INSTALL)
+        yield failed("DATABASE_URL is set, but psycopg is not installed", _INSTALL)
         return
     from ollim_bot_standby.moving import look
 
@@ -92,7 +81,7 @@ def files_set_aside(paths: DataPaths) -> Iterator[DoctorFinding]:
 
 def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
     """`keys` are the names of those that this machine has."""
-    leader = found.leader
+    leader = found.leading
     if not found.is_ours:
         yield failed("the database holds no data of a bot", _WHO_LEADS)
         return
@@ -103,9 +92,12 @@ def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
         yield failed(_COPY, _PROMOTE)
         return
     if found.schema > SCHEMA:
-        newer = _NEWER_DATABASE.format(found=found.schema, known=SCHEMA)
-        yield failed(newer, _UPDATE_HERE)
-    if leader is None or not leader.is_leading:
+        newer = (
+            f"a newer version has changed the database (schema {found.schema}; this one knows "
+            f"{SCHEMA}), so this machine cannot lead"
+        )
+        yield failed(newer, "Run `ollim-bot update` here.")
+    if leader is None:
         yield warned("no machine leads, so nothing comes", _START_IT)
     else:
         yield from _of_versions(found, leader.name, leader.version)
@@ -119,8 +111,11 @@ def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
 def _of_versions(found: FoundServer, name: str, version: str) -> Iterator[DoctorFinding]:
     """Where the leader has another version than this machine."""
     if found.schema < SCHEMA:
-        older = _OLDER_DATABASE.format(found=found.schema, known=SCHEMA)
-        yield warned(older, _UPDATE_THERE.format(name=name))
+        older = (
+            f"the database is of an older version (schema {found.schema}; this one knows "
+            f"{SCHEMA}), and is brought up to date when this machine leads"
+        )
+        yield warned(older, f"Run `ollim-bot update` on {name}, or `ollim-bot standby hand-over`.")
     elif version != __version__ and found.schema == SCHEMA:
         other = _OTHER_VERSION.format(name=name, there=version, here=__version__)
         yield warned(other, "Run `ollim-bot update` on both, first on the one that waits.")

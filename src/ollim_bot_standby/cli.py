@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,13 +17,21 @@ from ollim_bot.cli.terminal import show
 from ollim_bot.domain.database_address import problem_with_address
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
-from ollim_bot_standby.machines import FoundServer, Leader, in_words
+from ollim_bot.upkeep.instance import running_pid
+from ollim_bot_standby.keys import (
+    Keys,
+    key_names,
+    keys_of,
+    note_shared,
+    put_keys,
+    read_keys,
+    write_keys,
+)
+from ollim_bot_standby.machines import FoundServer, Leader, Machine, in_words
 
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
     from ollim_bot.settings import Secret, Settings
-    from ollim_bot_standby.keys import Keys
-    from ollim_bot_standby.machines import Machine
     from ollim_bot_standby.stored_files import FilesState
 
 _NEEDS_PSYCOPG = (
@@ -38,13 +46,6 @@ _STRONGER = "DATABASE_URL is set in the environment. Take it out there; this com
 _NO_TERMINAL = "This is no terminal. Name a file with the address: --from FILE."
 _NO_QUESTION = "This is no terminal to ask in. Add --yes once you have read what it does."
 _ASK_ADDRESS = "The address of the database (it is not shown): "
-_OPEN_FILE = "others on this machine can read {file}. Close it: chmod 600 {file}"
-_PRIVACY = (
-    "The database will hold your conversation, the model's record of it, jobs, skills, profile and "
-    "attachments. They are not encrypted there. Who can read them: who runs {where}, and who knows "
-    "the address."
-)
-_MOVED = "Moved {rows}. From the next start on, your bot uses {place}."
 _KEPT = "The file as it was is kept in the folder `state`, with `before-standby` in its name."
 _START = "Start the bot again: `ollim-bot`. On the second machine run `ollim-bot standby join`."
 _ENDED = "The move had been cut off after the switch. It is complete now."
@@ -53,7 +54,6 @@ _MISSING = (
     "The other machine uses keys that are not here: {names}. Run `ollim-bot standby keys FILE` "
     "there, carry the file here, and run `ollim-bot standby join --keys FILE`."
 )
-_OTHER_ZONE = "The clock of this machine is on {machine}; the bot keeps {zone}."
 _WROTE_KEYS = (
     "Keys: {file} has {names}. Whoever has this file is you: carry it to the other machine "
     "yourself, run `ollim-bot standby join --keys FILE` there, and delete it on both."
@@ -62,11 +62,6 @@ _TOOK_KEYS = "Keys put in place: {names}."
 _KEPT_KEYS = "These differ here and stay as they are: {names}. `--replace` takes those of the file."
 _DELETE = "Delete {file} now, here and on the other machine."
 _DELETE_ADDRESS = "Delete {file} now: it holds the password, and `.env` has the address."
-_NOTHING_WAITS = "Nothing waits: you have seen here all that can act."
-_CAN_ACT = (
-    "These come from the database, and by them your bot may do more on this machine than before. "
-    "Whoever can write to the database could have put them there."
-)
 _USE_THEM = "Did you write all of this, and shall it count here?"
 _USED = "These count here now: {names}."
 _STILL_WAIT = "They wait. What was here before counts. `ollim-bot standby accept` shows them again."
@@ -93,15 +88,11 @@ _YES = argument("--yes", action="store_true", help="do it without asking")
     _YES,
     argument("--keys", metavar="FILE", help="then write the keys for the other machine"),
 )
-def _init(given: Given, caller: Caller) -> None:
-    init(given, caller, _console())
-
-
-def init(given: Given, caller: Caller, console: Console) -> None:
+def init(given: Given, caller: Caller, console: Console | None = None) -> None:
     """Raises `OllimError` if the rows were not moved."""
+    console = console or _console()
     _require_psycopg()
     from ollim_bot_standby import moving
-    from ollim_bot_standby.keys import key_names, note_shared
 
     settings = caller.settings()
     here = _stopped_machine(caller, settings)
@@ -115,14 +106,17 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     moving.check_target(here, url)
     place = moving.place_of(url)
     where = "this machine" if place.endswith("on this machine") else "that server"
-    console.say(_PRIVACY.format(where=where))
+    console.say(
+        "The database will hold your conversation, the model's record of it, jobs, skills, profile "
+        f"and attachments. They are not encrypted there. Who can read them: who runs {where}, and "
+        "who knows the address."
+    )
     if not _agrees(given, console, f"Move the data of {caller.shown(here.paths.root)} there?"):
         console.say(_NOT_MOVED)
         return
     note_shared(settings)
-    counts = moving.move_there(here, url, key_names(settings))
-    rows = counted(sum(counts.values()), "row")
-    show(plain(_MOVED.format(rows=rows, place=place)))
+    rows = counted(sum(moving.move_there(here, url, key_names(settings)).values()), "row")
+    show(plain(f"Moved {rows}. From the next start on, your bot uses {place}."))
     show(_KEPT)
     _tell_to_delete(given)
     if target is not None:
@@ -147,8 +141,6 @@ def _new_key_file(given: Given, caller: Caller) -> Path | None:
 
 
 def _write_keys(target: Path, caller: Caller) -> None:
-    from ollim_bot_standby.keys import keys_of, write_keys
-
     keys = keys_of(caller.settings(), caller.environ, caller.path("."))
     write_keys(keys, target)
     show(plain(_WROTE_KEYS.format(file=caller.shown(target), names=", ".join(keys.names))))
@@ -173,14 +165,9 @@ def _keys(given: Given, caller: Caller) -> None:
     argument("--keys", metavar="FILE", help="the file of keys that the other machine wrote"),
     argument("--replace", action="store_true", help="also keys that are here and differ"),
 )
-def _join(given: Given, caller: Caller) -> None:
-    join(given, caller, _console())
-
-
-def join(given: Given, caller: Caller, console: Console) -> None:
+def join(given: Given, caller: Caller, console: Console | None = None) -> None:
     """Raises `OllimError` if this machine cannot stand by."""
-    from ollim_bot_standby.keys import Keys, read_keys
-
+    console = console or _console()
     settings = caller.settings()
     is_new = settings.database_url is None
     if not (is_new or "keys" in given):
@@ -188,8 +175,8 @@ def join(given: Given, caller: Caller, console: Console) -> None:
     here = _stopped_machine(caller, settings)
     typed = str(given.get("keys", ""))
     keys = read_keys(caller.path(typed), typed) if typed else Keys()
-    address = keys.settings.get("DATABASE_URL", "")
-    own = {name: value for name, value in keys.settings.items() if name != "DATABASE_URL"}
+    own = {**keys.settings}
+    address = own.pop("DATABASE_URL", "")
     if is_new:
         _require_psycopg()
         from ollim_bot_standby import moving
@@ -214,22 +201,18 @@ def join(given: Given, caller: Caller, console: Console) -> None:
     _YES,
     argument("--refuse", action="store_true", help="keep what is here, for all machines"),
 )
-def _accept(given: Given, caller: Caller) -> None:
-    accept(given, caller, _console())
-
-
-def accept(given: Given, caller: Caller, console: Console) -> None:
+def accept(given: Given, caller: Caller, console: Console | None = None) -> None:
     """Raises `OllimError` if nothing could be shown or taken in."""
-    settings = _set_up(caller)
-    _require_psycopg()
+    console = console or _console()
+    settings, url = _set_up(caller)
     from ollim_bot_standby.moving import refuse_files
 
-    here, url = _machine(caller, settings), _url(settings)
+    here = _machine(caller, settings)
     if "refuse" in given:
         refuse_files(here, url)
         show(_REFUSED)
     elif not _offer(given, here, url, console):
-        show(_NOTHING_WAITS)
+        show("Nothing waits: you have seen here all that can act.")
 
 
 def _offer(given: Given, here: Machine, url: Secret, console: Console) -> bool:
@@ -239,11 +222,16 @@ def _offer(given: Given, here: Machine, url: Secret, console: Console) -> bool:
     waiting = waiting_files(here, url)
     if not waiting:
         return False
-    console.say(_CAN_ACT)
+    console.say(
+        "These come from the database, and by them your bot may do more on this machine than "
+        "before. Whoever can write to the database could have put them there."
+    )
     for path, version, content in waiting:
-        kind = ", a program" if version.is_executable else ""
-        console.say(plain(f"\n{path}{kind}:" if content is not None else f"\n{path} is removed."))
-        for line in (content or b"").decode("utf-8", "backslashreplace").splitlines():
+        if content is None:
+            console.say(plain(f"\n{path} is removed."))
+            continue
+        console.say(plain(f"\n{path}{', a program' * version.is_executable}:"))
+        for line in content.decode("utf-8", "backslashreplace").splitlines():
             console.say(plain(f"    {line}"), "    ")
     if _agrees(given, console, f"\n{_USE_THEM}"):
         accept_files(here, url, waiting)
@@ -254,8 +242,6 @@ def _offer(given: Given, here: Machine, url: Secret, console: Console) -> bool:
 
 
 def _take_keys(here: Machine, keys: Keys, given: Given) -> None:
-    from ollim_bot_standby.keys import put_keys
-
     if "keys" not in given:
         return
     taken = put_keys(here.paths, keys, replaces="replace" in given)
@@ -280,16 +266,18 @@ def _status(given: Given, caller: Caller) -> None:
     url, here = settings.database_url, _machine(caller, settings)
     found, place = look(url), place_of(url)
     role = _role(here)
-    has_files = found.is_ours and not found.closed and not found.is_replica
-    files = look_at_files(here, url) if has_files else None
+    files = look_at_files(here, url) if found.is_open else None
     if "json" in given:
+        more: dict[str, object] = {"files": None}
+        if files is not None:
+            aside = [f"{each.folder}/{name}" for each in files.set_aside for name in each.files]
+            more = {"files": {**asdict(files), "set_aside": aside}}
         unlike = {"unlike_settings": [*_unlike_lines(settings, caller)]}
-        print_json(_as_json(place, found, here, role) | _files_as_json(files) | unlike)
+        print_json(_as_json(place, found, here, role) | more | unlike)
         return
-    lines = _status_lines(place, found, here, role)
-    for line in (*lines, *(_files_lines(files, role, here.now()) if files else ())):
-        show(plain(line))
-    for line in (*_key_lines(found, settings), *_unlike_lines(settings, caller)):
+    lines = [*_status_lines(place, found, here, role)]
+    lines += _files_lines(files, role, here.now()) if files else ()
+    for line in (*lines, *_key_lines(found, settings), *_unlike_lines(settings, caller)):
         show(plain(line))
 
 
@@ -302,19 +290,15 @@ def _unlike_lines(settings: Settings, caller: Caller) -> Iterator[str]:
     is_set = "OLLIM_TIMEZONE" in Reading.values(caller.environ, cwd=caller.path("."))
     machine = None if is_set else system_zone(caller.environ)
     if machine is not None and str(machine) != str(settings.zone):
-        yield _OTHER_ZONE.format(machine=machine, zone=settings.zone)
+        yield f"The clock of this machine is on {machine}; the bot keeps {settings.zone}."
 
 
 def _key_lines(found: FoundServer, settings: Settings) -> Iterator[str]:
-    from ollim_bot_standby.keys import key_names
-
     present = key_names(settings)
     if missing := [each for each in found.key_names if each not in present]:
         yield _MISSING.format(names=", ".join(missing))
 
 
-_STORED = "All files are stored."
-_LAID_OUT = "All files are here."
 _WAITING = "{files} changed here and not stored yet, for {length}: {names}."
 _BEHIND = "{files} not as stored: {names}."
 _NOT_SEEN = (
@@ -329,7 +313,7 @@ def _files_lines(files: FilesState, role: str, now: datetime) -> Iterator[str]:
 
     names = named(files.unlike)
     if not files.unlike:
-        yield _STORED if role == "leads" else _LAID_OUT
+        yield "All files are stored." if role == "leads" else "All files are here."
     elif role == "leads" and files.since is not None:
         length = in_words((now - files.since).total_seconds())
         yield _WAITING.format(files=counted(len(files.unlike), "file"), length=length, names=names)
@@ -339,21 +323,6 @@ def _files_lines(files: FilesState, role: str, now: datetime) -> Iterator[str]:
         yield _NOT_SEEN.format(names=named(files.waiting))
     for each in files.set_aside:
         yield _SET_ASIDE.format(folder=each.folder, names=named(each.files))
-
-
-def _files_as_json(files: FilesState | None) -> dict[str, object]:
-    if files is None:
-        return {"files": None}
-    return {
-        "files": {
-            "unlike": list(files.unlike),
-            "since": files.since,
-            "waiting": list(files.waiting),
-            "set_aside": [
-                f"{each.folder}/{name}" for each in files.set_aside for name in each.files
-            ],
-        }
-    }
 
 
 def _status_lines(place: str, found: FoundServer, here: Machine, role: str) -> Iterator[str]:
@@ -394,7 +363,6 @@ _ROLES = {
 
 def _role(here: Machine) -> str:
     """What the bot on this machine does."""
-    from ollim_bot.upkeep.instance import running_pid
     from ollim_bot_standby.bot_rows import rows_beside_bot
 
     if running_pid(here.paths.bot_pid) is None:
@@ -411,18 +379,19 @@ def _name_of(leader: Leader, here: Machine) -> str:
 
 
 def _as_json(place: str, found: FoundServer, here: Machine, role: str) -> dict[str, object]:
-    leader = found.leader
+    # None has led yet if it has no epoch.
+    leader = found.leader or Leader("", 0, 0.0, found.schema)
     return {
         "database": place,
         "role": role,
-        "leader": leader.name if leader is not None and leader.is_leading else None,
-        "last_leader": leader.name if leader else None,
-        "led_here_last": leader is not None and leader.is_on(here.id),
-        "leads_for": round(leader.since) if leader is not None and leader.is_leading else None,
-        "renewed_ago": round(leader.renewed, 1) if leader else None,
-        "epoch": leader.epoch if leader else 0,
+        "leader": leader.name if leader.is_leading else None,
+        "last_leader": leader.name if leader.epoch else None,
+        "led_here_last": leader.is_on(here.id),
+        "leads_for": round(leader.since) if leader.is_leading else None,
+        "renewed_ago": round(leader.renewed, 1) if leader.epoch else None,
+        "epoch": leader.epoch,
         "schema": found.schema,
-        "version": leader.version if leader else "",
+        "version": leader.version,
         "is_closed": bool(found.closed),
         "is_copy": found.is_replica,
     }
@@ -430,10 +399,9 @@ def _as_json(place: str, found: FoundServer, here: Machine, role: str) -> dict[s
 
 @_STANDBY.verb("have another machine lead, within seconds", "", name="hand-over")
 def _hand_over(_: Given, caller: Caller) -> None:
-    _require_psycopg()
     from ollim_bot_standby.moving import hand_over
 
-    done = hand_over(_url(_set_up(caller)))
+    done = hand_over(_set_up(caller)[1])
     if done is None:
         raise OllimError("No machine leads now, so there is nothing to hand over. Start the bot.")
     if done.is_done and done.after is not None:
@@ -449,36 +417,27 @@ def _hand_over(_: Given, caller: Caller) -> None:
 
 
 @_STANDBY.verb("stop using the database on this machine", "", _YES)
-def _leave(given: Given, caller: Caller) -> None:
-    leave(given, caller, _console())
-
-
-def leave(given: Given, caller: Caller, console: Console) -> None:
+def leave(given: Given, caller: Caller, console: Console | None = None) -> None:
     """Raises `OllimError` if the address is still used here."""
-    settings = _set_up(caller)
+    console = console or _console()
+    settings, url = _set_up(caller)
     _refuse_address_in_environment(caller)
-    _require_psycopg()
     from ollim_bot_standby.moving import is_left, leave_as_standby, look
 
     here = _stopped_machine(caller, settings)
-    found = look(_url(settings))
+    found = look(url)
     leader = found.leader
-    if found.closed:
-        leave_as_standby(here)
-        show(_LEFT_AT_LAST if is_left(here, found) else _LEFT)
-    elif leader is None or not found.is_ours:
-        leave_as_standby(here)
-        show(_LEFT)
-    elif not leader.is_on(here.id):
+    if leader is not None and found.is_ours and not found.closed:
+        if leader.is_on(here.id):
+            _move_back(given, here, url, leader, console)
+            return
         if not leader.is_leading:
             console.say(plain(_AWAY.format(name=_name_of(leader, here))))
         if not _agrees(given, console, "Take the address out on this machine?"):
             console.say(_NOT_MOVED)
             return
-        leave_as_standby(here)
-        show(_LEFT)
-    else:
-        _move_back(given, here, _url(settings), leader, console)
+    leave_as_standby(here)
+    show(_LEFT_AT_LAST if is_left(here, found) else _LEFT)
 
 
 _LEFT = "This machine stands by no more. The data stay in the database."
@@ -491,7 +450,6 @@ _BACK = (
     "All data move back into a file on this machine, and the database is closed: other machines "
     "can lead no more."
 )
-_BACK_DONE = "Moved {rows} back. From the next start on, your bot uses a file on this machine."
 _STAY = (
     "Your conversation is still in {place}. Remove it there when you are sure: "
     "`dropdb` with the name of the database."
@@ -508,9 +466,8 @@ def _move_back(given: Given, here: Machine, url: Secret, leader: Leader, console
     if not _agrees(given, console, "Move the data back?"):
         console.say(_NOT_MOVED)
         return
-    counts = move_back(here, url)
-    rows = counted(sum(counts.values()), "row")
-    show(_BACK_DONE.format(rows=rows))
+    rows = counted(sum(move_back(here, url).values()), "row")
+    show(f"Moved {rows} back. From the next start on, your bot uses a file on this machine.")
     show(plain(_STAY.format(place=place_of(url))))
     show(_OTHERS)
 
@@ -519,33 +476,24 @@ def _move_back(given: Given, here: Machine, url: Secret, leader: Leader, console
 def rows_in_file(caller: Caller, say: Callable[[str], None]) -> Iterator[None]:
     """Have all rows in a file here while entered, and nowhere else. Raises `OllimError`."""
     _refuse_address_in_environment(caller)
-    settings = _set_up(caller)
-    _require_psycopg()
+    settings, url = _set_up(caller)
     from ollim_bot_standby import moving
-    from ollim_bot_standby.keys import key_names
-    from ollim_bot_standby.machines import Machine
 
     here = Machine(settings.paths, caller.environ, caller.now, say)
-    with moving.rows_in_file(here, _url(settings), key_names(settings)):
+    with moving.rows_in_file(here, url, key_names(settings)):
         yield
 
 
-def _set_up(caller: Caller) -> Settings:
+def _set_up(caller: Caller) -> tuple[Settings, Secret]:
     settings = caller.settings()
     if settings.database_url is None:
         raise OllimError(_NO_ADDRESS)
-    return settings
-
-
-def _url(settings: Settings) -> Secret:
-    assert settings.database_url is not None
-    return settings.database_url
+    _require_psycopg()
+    return settings, settings.database_url
 
 
 def _stopped_machine(caller: Caller, settings: Settings) -> Machine:
     """This machine. Raises `AlreadyRunning` if its bot runs."""
-    from ollim_bot.upkeep.instance import running_pid
-
     here = _machine(caller, settings)
     if pid := running_pid(here.paths.bot_pid):
         raise AlreadyRunning(pid)
@@ -553,8 +501,6 @@ def _stopped_machine(caller: Caller, settings: Settings) -> Machine:
 
 
 def _machine(caller: Caller, settings: Settings) -> Machine:
-    from ollim_bot_standby.machines import Machine
-
     def now() -> datetime:
         return caller.now().astimezone(settings.zone)
 
@@ -569,7 +515,8 @@ def _given_address(given: Given, caller: Caller, console: Console, known: str = 
     from ollim_bot.settings import Secret
 
     if "file" in given:
-        text, name = _read_address(given["file"], caller), str(given["file"])
+        name = str(given["file"])
+        text = _read_address(name, caller)
     elif known:
         text, name = known, "The address in the file of keys"
     elif sys.stdin.isatty():
@@ -589,7 +536,7 @@ def _read_address(typed: str, caller: Caller) -> str:
     try:
         text = read_file(path, SizeLimit.SETTINGS).decode("utf-8", "replace").strip()
         if path.stat().st_mode & 0o077:
-            note(_OPEN_FILE.format(file=typed))
+            note(f"others on this machine can read {typed}. Close it: chmod 600 {typed}")
     except OSError as refused:
         raise WrongInput(f"{typed} cannot be read: {refused.strerror or refused}.") from None
     return text

@@ -9,7 +9,9 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import TypeVar
@@ -36,16 +38,84 @@ from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.marks import PUT_MARK, decoded_mark, encoded_mark, key_of
 from ollim_bot.store.records import GET_RECORD, PUT_RECORD
 from ollim_bot.store.schema import SCHEMA, tables
-from ollim_bot.store.transaction import Transaction
-from ollim_bot_standby.command_frames import (
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.bot_rows import (
     ROWS_IN_FRAME,
     BadFrame,
+    BotGreeting,
     Frame,
     Frames,
     peer_of,
     short_address,
 )
-from ollim_bot_standby.command_rows import ASKING, CommandRows
+from ollim_bot_standby.machines import NOT_NOW, OnStandby
+from ollim_bot_standby.postgres.connection import Address, connect_to
+from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot_standby.postgres.lease import Lease
+
+R = TypeVar("R")
+
+# In seconds: a bot that has just begun to lead opens the rows first.
+_OPENING = 3.0
+# In seconds: for so long a question waits for its command, in all.
+ASKING = 30.0
+
+
+class CommandRows:
+    """Questions have connections of their own; steps run among those of the bot that leads.
+
+    `leader` is what the machine is called that leads, while another one does.
+    """
+
+    def __init__(self, address: Address, lease: Lease, now: Callable[[], datetime]) -> None:
+        self.place = address.place
+        self.leader = ""
+        self._address = address
+        self._lease = lease
+        self._now = now
+        self._store: Store | None = None
+        self._is_open = threading.Event()
+        self._lock = threading.Lock()
+        self._idle: PostgresDatabase | None = None
+
+    @property
+    def leads(self) -> bool:
+        return self._lease.held is not None
+
+    def open(self, store: Store) -> None:
+        """Run steps in the store of this bot from now on."""
+        self._store = store
+        self._is_open.set()
+
+    def query(self, question: Step[R]) -> R:
+        with self._lock:
+            reader, self._idle = self._idle, None
+        connect = partial(connect_to, idle_in_step=ASKING)
+        reader = reader or open_postgres(self._address, self._now, lease=None, connect=connect)
+        try:
+            return reader.query(question)
+        finally:
+            # One connection is kept for the next question.
+            with self._lock:
+                spare, self._idle = self._idle, reader
+            if spare is not None:
+                spare.close()
+
+    def run(self, step: Step[R]) -> R:
+        if self.leads:
+            self._is_open.wait(_OPENING)
+        elif self.leader:
+            raise OnStandby(self.place, self.leader)
+        if self._store is None or not self.leads:
+            raise WriteFailed(self.place, NOT_NOW)
+        return self._store.run(step)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._idle is not None:
+                self._idle.close()
+
 
 Check = Callable[[Transaction, Sequence[Value]], bool]
 
@@ -112,13 +182,9 @@ def may_ask(sql: str, arguments: Sequence[Value]) -> bool:
     if len(sql) > _LONGEST or "--" in sql or _SHAPE.fullmatch(sql) is None:
         return False
     words = re.findall(r"[^\W\d]\w*", re.sub(_TEXT, "''", sql).lower())
-    return _known_words().issuperset(words)
-
-
-def _known_words() -> frozenset[str]:
     opened = [table for table in tables() if table.name in _OPEN_TABLES]
     columns = (column for table in opened for column in table.columns)
-    return frozenset({*_WORDS, *_OPEN_TABLES, *columns})
+    return frozenset({*_WORDS, *_OPEN_TABLES, *columns}).issuperset(words)
 
 
 def _may_put_record(tx: Transaction, arguments: Sequence[Value]) -> bool:
@@ -144,13 +210,10 @@ def _is_one_job_more(tx: Transaction, value: bytes) -> bool:
     setter, day = after.entries[-1]
     if abs(day - tx.now.date()) > _DAY:
         return False
-    allowed = [before.one_more_in_turn(setter, day)[0], *_by_run(before, after, setter, day)]
+    allowed = [before.one_more_in_turn(setter, day)[0]]
+    for job, _ in after.origins[-1:]:
+        allowed.append(before.one_more(Setter(setter, job, allow_ping=False), day)[0])
     return after in allowed
-
-
-def _by_run(before: SetByAgent, after: SetByAgent, run: str, day: date) -> list[SetByAgent]:
-    jobs = [job for job, _ in after.origins[-1:]]
-    return [before.one_more(Setter(run, job, allow_ping=False), day)[0] for job in jobs]
 
 
 def _is_more_skills(tx: Transaction, value: bytes) -> bool:
@@ -167,9 +230,8 @@ _RECORDS: Mapping[str, Callable[[Transaction, bytes], bool]] = {
 def _may_put_change(tx: Transaction, arguments: Sequence[Value]) -> bool:
     """Only a new row that says the truth about who changes what."""
     row = decode_plain(ChangeRow, str(arguments[-1]).encode())
-    if tuple(arguments) != encoded_row(row) or tx.changes.find(row.key) is not None:
-        return False
-    if row.undoes or row.is_begun:
+    is_true = tuple(arguments) == encoded_row(row) and tx.changes.find(row.key) is None
+    if not is_true or row.undoes or row.is_begun:
         return False
     if _is_job(row.place):
         # The owner is shown it.
@@ -200,8 +262,6 @@ _WRITES: Mapping[str, tuple[str, Check]] = {
 # The bot forgets by itself what is too old, and a change that was never made.
 _LEFT_TO_BOT = frozenset({REMOVE_OLD_CHANGES, REMOVE_CHANGE})
 
-
-R = TypeVar("R")
 
 # In seconds: for so long a step waits for its command, in all.
 _HANGING = 1.5
@@ -282,43 +342,36 @@ class CommandServer:
                     sleep(_PAUSE)
                 continue
             thread = threading.Thread(
-                target=self._served, args=(connection,), name="command", daemon=True
+                target=self._serve, args=(connection,), name="command", daemon=True
             )
             self._served_now[thread] = connection
             thread.start()
 
-    def _served(self, connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket) -> None:
         try:
             with closing(connection), suppress(OSError, BadFrame, _Gone):
-                self._serve(connection)
+                self._answer(connection)
         except Exception:  # a fault of one command must not end the bot
             _logger.exception("A command could not be answered")
         finally:
             del self._served_now[threading.current_thread()]
             self._free.release()
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _answer(self, connection: socket.socket) -> None:
         peer = peer_of(connection)
         if peer.uid != os.geteuid():
             return
         is_agent = _is_below(peer.pid, self._bot)
         frames, rows = Frames(connection, _GREETING), self._rows
-        frames.send(
-            {
-                "schema": SCHEMA,
-                "place": str(rows.place),
-                "leads": rows.leads,
-                "leader": rows.leader,
-                "is_agent": is_agent,
-            }
-        )
+        greeting = BotGreeting(SCHEMA, str(rows.place), rows.leads, rows.leader, is_agent)
+        frames.send(greeting._asdict())
         request = frames.receive()
         if request is None:
             return
         is_change = request.get("do") == "change"
         is_limited = is_agent or bool(request.get("is_agent"))
         hanging = self._hanging if is_change else ASKING
-        work = _CommandWork(frames, hanging, is_change=is_change, is_limited=is_limited)
+        work = _CommandWork(frames, hanging, is_change, is_limited)
         answer = _outcome(lambda: rows.run(work.step) if is_change else rows.query(work.step))
         frames.patience = _GREETING
         frames.send(answer)
@@ -359,55 +412,48 @@ class _RunTwice(Exception):
     """The step has to be run again, which the command has to do."""
 
 
+@dataclass
 class _CommandWork:
     """The statements of a command as one step, or one question."""
 
-    def __init__(
-        self, frames: Frames, hanging: float, *, is_change: bool, is_limited: bool
-    ) -> None:
-        self._frames = frames
-        self._hanging = hanging
-        self._is_change = is_change
-        self._is_limited = is_limited
-        self._has_begun = False
+    frames: Frames
+    hanging: float
+    is_change: bool
+    is_limited: bool
+    has_begun: bool = False
 
     def step(self, tx: Transaction) -> list[str]:
         """Run what the command sends until it asks for the end; the names of what it changed."""
-        if self._has_begun:
+        if self.has_begun:
             raise _RunTwice
-        self._has_begun = True
-        self._frames.patience = self._hanging
-        if self._is_limited:
+        self.has_begun = True
+        self.frames.patience = self.hanging
+        if self.is_limited:
             tx.statements.rows(_SHORT_STATEMENTS)
         count = 0
-        while (frame := self._frames.receive()) is not None:
-            if "lines" in frame:
-                return self._ended(tx, frame["lines"])
+        while (frame := self.frames.receive()) is not None:
+            if (lines := frame.get("lines")) is not None:
+                if lines and self.is_limited:
+                    raise NotForAgent
+                tx.statements.lines += (line for line in lines if isinstance(line, bytes))
+                return sorted(tx.changed)
             count += 1
-            if self._is_change and count > _MOST_STATEMENTS:
+            if self.is_change and count > _MOST_STATEMENTS:
                 raise TimeoutError
             self._answer(tx, frame)
         raise _Gone
-
-    def _ended(self, tx: Transaction, lines: list[object]) -> list[str]:
-        if lines and self._is_limited:
-            raise NotForAgent
-        tx.statements.lines += (line for line in lines if isinstance(line, bytes))
-        return sorted(tx.changed)
 
     def _answer(self, tx: Transaction, frame: Frame) -> None:
         sql, arguments, table = frame.get("sql"), frame.get("arguments"), frame.get("table")
         if not (isinstance(sql, str) and isinstance(arguments, list) and isinstance(table, str)):
             raise _Gone
-        rows = self._rows(tx, sql, arguments, table)
+        if self.is_limited:
+            rows = run_for_agent(tx, sql, arguments)
+        elif table:
+            rows = tx.statements.write(table, sql, *arguments)
+        else:
+            rows = tx.statements.rows(sql, *arguments)
         while len(rows) > ROWS_IN_FRAME:
-            self._frames.send({"rows": rows[:ROWS_IN_FRAME], "goes_on": True})
+            self.frames.send({"rows": rows[:ROWS_IN_FRAME], "goes_on": True})
             rows = rows[ROWS_IN_FRAME:]
-        self._frames.send({"rows": rows, "changed": sorted(tx.changed)})
-
-    def _rows(self, tx: Transaction, sql: str, arguments: Sequence[Value], table: str) -> list[Row]:
-        if self._is_limited:
-            return run_for_agent(tx, sql, arguments)
-        if table:
-            return tx.statements.write(table, sql, *arguments)
-        return tx.statements.rows(sql, *arguments)
+        self.frames.send({"rows": rows, "changed": sorted(tx.changed)})

@@ -5,34 +5,284 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol, TypeVar
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.shared_files import SKILLS
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import SizeLimit
+from ollim_bot.plain_files import SizeLimit, TooLarge, UnsuitableFile, open_file
 from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Statements, Value, escaped, unescaped
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.file_store import Malformed, parse_json, render_json
 from ollim_bot.store.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
 from ollim_bot.store.owner_files import shipped_hashes
-from ollim_bot_standby.file_index import (
-    NO_FILE,
-    ONLY_IN,
-    FileIndex,
-    FileVersion,
-    is_executable,
-    is_shared,
-    why_left_out,
-)
+from ollim_bot.store.snapshot import Kind, kind_of
+from ollim_bot.store.transaction import Meta
 
+# All that several machines share in these: the rest of `state/` is in the database, or of one
+# machine.
+_SINGLE = ("state/task_ids.json", "state/settings.env")
+ONLY_IN: Mapping[str, tuple[str, ...]] = {
+    "state": ("state/attachments", "state/last_good", *_SINGLE),
+    ".claude": (".claude/agents",),
+}
+_MOST_PATHS = 20_000
+_SHARED_FOLDERS = frozenset((*(kind.plural for kind in JobKind), SKILLS, "downloads"))
+LARGEST = 25 * 1024 * 1024
+R = TypeVar("R")
 T = TypeVar("T")
+# In nanoseconds: two changes within the resolution of a clock look like one.
+_GRAIN = 100_000_000
+
+# By what a change is noticed without reading: times, size, identity, mode.
+Signature = tuple[int, int, int, int, int]
+
+
+class FileVersion(NamedTuple):
+    """What a file holds; `size` is in bytes. No file has an empty `hash`."""
+
+    hash: str
+    size: int
+    is_executable: bool
+
+
+NO_FILE = FileVersion("", 0, is_executable=False)
+
+
+def version_of(content: bytes, *, is_executable: bool = False) -> FileVersion:
+    return FileVersion(hashlib.sha256(content).hexdigest(), len(content), is_executable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """`signature` is None if the folder may change unnoticed, and is listed again."""
+
+    signature: Signature | None
+    files: Mapping[str, Signature]
+    folders: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Look:
+    """What one look has found: files to read, files that are gone, and the folders as they are.
+
+    `left_out` has the reason for each file that can never be shared.
+    """
+
+    suspects: dict[str, Signature] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    folders: dict[str, _Folder | None] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+class ReadFile(NamedTuple):
+    content: bytes
+    version: FileVersion
+    signature: Signature | None
+
+
+class FileIndex:
+    """Knows what the shared files below `root` held when they were last the same as the table.
+
+    A look changes nothing; `settle` and `settle_folders` take in what has been stored.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self.versions: dict[str, FileVersion] = {}
+        self._signatures: dict[str, Signature] = {}
+        self._folders: dict[str, _Folder] = {}
+        # Files that could not be made here as they are in the table.
+        self._unlike: set[str] = set()
+
+    def look(self, *, is_whole: bool) -> Look:
+        """Find what may have changed: in changed folders only, or everywhere."""
+        found = Look()
+        if not os.path.isdir(f"{self._root}/state"):
+            return found  # The disk of the data directory is away.
+        is_whole = is_whole or "" not in self._folders
+        for folder in ("",) if is_whole else tuple(self._folders):
+            if folder not in found.folders:
+                self._look_at(folder, found, is_whole=is_whole)
+        if is_whole:
+            listed = filter(None, found.folders.values())
+            found.gone = self.versions.keys() - {path for each in listed for path in each.files}
+        found.gone = {path for path in found.gone if self._is_gone(path, found)}
+        return found
+
+    def _is_gone(self, path: str, found: Look) -> bool:
+        """Whether a file was removed, and neither was left out nor could not be written here."""
+        ways = path.split("/")
+        places = ("/".join(ways[:length]) for length in range(len(ways) + 1))
+        is_left_out = any(place in found.left_out for place in places)
+        return path in self.versions and path not in self._unlike and not is_left_out
+
+    def _look_at(self, folder: str, found: Look, *, is_whole: bool) -> None:
+        known = self._folders.get(folder)
+        try:
+            signature = _signature(os.stat(self._path(folder)))
+            if not is_whole and known is not None and known.signature == signature:
+                return
+            now = self._listed(folder, signature, found)
+        except (FileNotFoundError, NotADirectoryError):
+            self._note_gone(folder, found)
+            return
+        except OSError as refused:
+            found.left_out[folder] = why_left_out(refused)
+            return
+        found.folders[folder] = now
+        for path, each in now.files.items():
+            if self._signatures.get(path) != each:
+                found.suspects[path] = each
+        if known is not None:
+            found.gone |= known.files.keys() - now.files.keys()
+            for lost in set(known.folders) - set(now.folders):
+                self._note_gone(lost, found)
+        for below in now.folders:
+            if is_whole or below not in self._folders:
+                self._look_at(below, found, is_whole=is_whole)
+
+    def _listed(self, folder: str, signature: Signature, found: Look) -> _Folder:
+        if folder in ONLY_IN:
+            return self._listed_in(ONLY_IN[folder])
+        fresh = time.time_ns() - _GRAIN
+        files: dict[str, Signature] = {}
+        folders: list[str] = []
+        with os.scandir(self._path(folder)) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    folders += [path] if may_hold_shared(path) else []
+                elif not is_shared(path):
+                    continue
+                elif entry.is_file(follow_symlinks=False):
+                    files[path] = _signature(entry.stat(follow_symlinks=False))
+                else:
+                    found.left_out[path] = "it is not a regular file"
+        is_settled = max(signature[:2]) < fresh
+        return _Folder(signature if is_settled else None, files, tuple(sorted(folders)))
+
+    def _listed_in(self, paths: Sequence[str]) -> _Folder:
+        """The few of these in a folder that is not listed, since much else changes in it."""
+        there = {path: found for path in paths if (found := self.signature_of(path))}
+        files = {path: found for path, found in there.items() if stat.S_ISREG(found[4])}
+        folders = [path for path, found in there.items() if stat.S_ISDIR(found[4])]
+        return _Folder(None, {path: files[path] for path in files if is_shared(path)}, (*folders,))
+
+    def _note_gone(self, folder: str, found: Look) -> None:
+        known = self._folders.get(folder)
+        found.folders[folder] = None
+        if known is not None:
+            found.gone |= known.files.keys()
+            for below in known.folders:
+                self._note_gone(below, found)
+
+    def read(self, path: str) -> ReadFile:
+        """The file as it is now. Raises `OSError`."""
+        # Before the content: a change after it gives another signature.
+        began = time.time_ns()
+        descriptor = open_file(self._path(path), os.O_RDONLY | os.O_NOFOLLOW)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise TooLarge(path, LARGEST)
+        signature = _signature(status)
+        is_settled = max(signature[:2]) < began - _GRAIN
+        executable = is_executable(path, status.st_mode)
+        version = version_of(content, is_executable=executable)
+        return ReadFile(content, version, signature if is_settled else None)
+
+    def settle(self, path: str, version: FileVersion, signature: Signature | None) -> None:
+        """The table has this version of the file; with the signature, it is not read again."""
+        self._unlike.discard(path)
+        _put(self.versions, path, None if version == NO_FILE else version)
+        _put(self._signatures, path, signature)
+
+    def settle_folders(self, look: Look) -> None:
+        for path, folder in look.folders.items():
+            _put(self._folders, path, folder)
+
+    def settle_as_it_is(self, path: str, version: FileVersion) -> None:
+        """As `settle`, for what this disk holds now, be it another version: later changes count."""
+        self.settle(path, version, self.signature_of(path))
+        self._unlike.add(path)
+
+    def known(self, path: str, signature: Signature) -> FileVersion | None:
+        """The version of a file that was not changed since it was the same as in the table."""
+        is_same = self._signatures.get(path) == signature and path not in self._unlike
+        return self.versions.get(path) if is_same else None
+
+    def signature_of(self, path: str) -> Signature | None:
+        """None if there is no such file."""
+        try:
+            return _signature(os.stat(self._path(path), follow_symlinks=False))
+        except OSError:
+            return None
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+
+def is_executable(path: str, mode: int) -> bool:
+    """Only in a skill: elsewhere the program runs nothing, and some disks mark every file."""
+    return path.startswith(f"{SKILLS}/") and bool(mode & stat.S_IXUSR)
+
+
+def why_left_out(refused: OSError) -> str:
+    """The reason completes the sentence about a file that is not shared."""
+    if isinstance(refused, UnsuitableFile):
+        return f"it is {refused.reason}"
+    return f"it cannot be read: {refused.strerror}"
+
+
+def _put(known: dict[str, T], key: str, value: T | None) -> None:
+    if value is None:
+        known.pop(key, None)
+    else:
+        known[key] = value
+
+
+def _signature(status: os.stat_result) -> Signature:
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
+
+
+@lru_cache(_MOST_PATHS)
+def is_shared(path: str) -> bool:
+    """Whether the file at this path below the data directory is the same on several machines.
+
+    Never a key or a hidden file, and never a path that leads out of the directory.
+    """
+    parts = path.split("/")
+    visible = parts[1:] if parts[0] == ".claude" else parts
+    if any(not part or part.startswith(".") or "\0" in part for part in visible):
+        return False
+    if len(parts) == 1:
+        is_below = parts[0] not in ONLY_IN
+    elif parts[0] in ONLY_IN:
+        is_below = path in _SINGLE
+        is_below |= "/".join(parts[:2]) in ONLY_IN[parts[0]] and len(parts) > 2
+    else:
+        is_below = may_hold_shared(parts[0])
+    return is_below and kind_of(PurePosixPath(path)) is Kind.TAKEN
+
+
+def may_hold_shared(folder: str) -> bool:
+    """Whether shared files can be in this folder, whose parent may hold some."""
+    first, _, rest = folder.partition("/")
+    if not rest:
+        return first in _SHARED_FOLDERS or first in ONLY_IN
+    return "/." not in folder.removeprefix(".claude/")
+
 
 # The fact that says whose files these are, and in which lease they were changed last.
 _ORIGIN = "files"
@@ -67,10 +317,17 @@ class FileRows:
 
         At most a few hundred at once: a statement has only so many arguments.
         """
-        self._put_pieces(pieces)
+        if pieces:
+            places = ", ".join(["(?, ?, ?)"] * len(pieces))
+            self._rows.write(
+                "file_parts",
+                f"INSERT INTO file_parts (hash, number, content) VALUES {places}"
+                " ON CONFLICT DO NOTHING",
+                *(value for each in pieces for value in each),
+            )
         if not versions:
             return
-        paths = [escaped(each) for each in versions]
+        paths = [*map(escaped, versions)]
         replaced = self._rows.write(
             "files",
             "UPDATE files SET is_current = 0 WHERE is_current = 1"
@@ -78,8 +335,8 @@ class FileRows:
             *paths,
         )
         self._put_versions(versions)
-        new = {each.hash for each in pieces}
-        self._drop_contents({str(hash_) for (hash_,) in replaced} - new)
+        if gone := {str(hash_) for (hash_,) in replaced} - {each.hash for each in pieces}:
+            self.drop_unused_contents(gone)
         self._rows.write(
             "files",
             f"DELETE FROM files WHERE is_current = 0 AND path IN ({_marks(paths)}) AND {_KEPT} <="
@@ -87,15 +344,6 @@ class FileRows:
             " WHERE newer.path = files.path AND newer.change > files.change)",
             *paths,
         )
-
-    def _put_pieces(self, pieces: Sequence[FilePiece]) -> None:
-        if pieces:
-            self._rows.write(
-                "file_parts",
-                "INSERT INTO file_parts (hash, number, content) VALUES"
-                f" {', '.join('(?, ?, ?)' for _ in pieces)} ON CONFLICT DO NOTHING",
-                *(value for each in pieces for value in each),
-            )
 
     def _put_versions(self, versions: Mapping[str, FileVersion]) -> None:
         one = "(?, ?, (SELECT coalesce(max(change), 0) FROM files) + ?, 1, ?, ?)"
@@ -111,34 +359,21 @@ class FileRows:
             *values,
         )
 
-    def _drop_contents(self, hashes: set[str]) -> None:
-        if hashes:
-            self._rows.write(
-                "file_parts",
-                f"DELETE FROM file_parts WHERE hash IN ({_marks(hashes)}) AND NOT EXISTS (SELECT 1"
-                " FROM files WHERE files.hash = file_parts.hash AND files.is_current = 1)",
-                *hashes,
-            )
-
-    def drop_unused_contents(self) -> None:
-        """Remove what a store that was cut off has left behind."""
+    def drop_unused_contents(self, hashes: Collection[str] = ()) -> None:
+        """Remove those of these, or of all, that no current version has."""
+        among = f" AND hash IN ({_marks(hashes)})" if hashes else ""
         self._rows.write(
             "file_parts",
             "DELETE FROM file_parts WHERE NOT EXISTS (SELECT 1 FROM files"
-            " WHERE files.hash = file_parts.hash AND files.is_current = 1)",
+            f" WHERE files.hash = file_parts.hash AND files.is_current = 1){among}",
+            *hashes,
         )
 
     def origin(self) -> str:
-        return str((self._rows.row("SELECT value FROM meta WHERE name = ?", _ORIGIN) or ("",))[0])
+        return Meta(self._rows).get(_ORIGIN) or ""
 
     def note_origin(self, origin: str) -> None:
-        self._rows.write(
-            "meta",
-            "INSERT INTO meta (name, value) VALUES (?, ?)"
-            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            _ORIGIN,
-            origin,
-        )
+        Meta(self._rows).put(_ORIGIN, origin)
 
     def newest(self) -> int:
         """The number of the last change; 0 if nothing was ever stored."""
@@ -186,16 +421,14 @@ class FileRows:
         return b"" if row is None else bytes(row[0])
 
 
-def _marks(values: Sequence[object] | set[str]) -> str:
-    return ", ".join("?" for _ in values)
+def _marks(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(values), _PAGE):
         yield values[start : start + _PAGE]
 
-
-R = TypeVar("R")
 
 # The program's own files about jobs and tasks: no person writes them.
 _OWN = ("state/last_good/", "state/task_ids.json")
@@ -328,7 +561,11 @@ class FileLayout:
         unlike = [path for path in paths if path in found and found[path] != stored.get(path)]
         unlike = [path for path in unlike if stored.get(path) or found[path] != NO_FILE]
         known = ask(lambda rows: FileRows(rows).known_hashes(unlike))
-        texts = _shipped()
+        # The hashes of all texts that the program itself writes at a first start.
+        profile = (TEXTS / name for name in ("IDENTITY.md", "USER.md"))
+        texts = shipped_hashes() | {
+            hashlib.sha256(each.read_bytes()).hexdigest() for each in profile
+        }
         wanted: dict[str, FileVersion] = {}
         strange: set[str] = set()
         for path in filter(lambda _: self._goes_on(), unlike):
@@ -376,7 +613,7 @@ class FileLayout:
 
     def _read(self, path: str, stored: FileVersion | None) -> FileVersion:
         place = self._paths.root / path
-        if self._has_link_above(path) or not os.path.lexists(place):
+        if any(map(os.path.islink, self._parents(path))) or not os.path.lexists(place):
             return NO_FILE
         if not stat.S_ISREG(os.lstat(place).st_mode):
             return NO_FILE  # `_put` sets it aside.
@@ -384,9 +621,6 @@ class FileLayout:
         if file.version == stored:
             self._index.settle(path, file.version, file.signature)
         return file.version
-
-    def _has_link_above(self, path: str) -> bool:
-        return any(os.path.islink(each) for each in self._parents(path))
 
     def _parents(self, path: str) -> Iterator[Path]:
         """The folders above the file, from the outermost to its own."""
@@ -400,8 +634,9 @@ class FileLayout:
         else:
             self._set_aside(path)
         self._index.settle(path, NO_FILE, None)
+        kept = {each for folders in ONLY_IN.values() for each in folders}
         for folder in reversed([*self._parents(path)][1:]):
-            if str(folder.relative_to(self._paths.root)) not in _kept_folders():
+            if str(folder.relative_to(self._paths.root)) not in kept:
                 with suppress(OSError):
                     os.rmdir(folder)
 
@@ -466,40 +701,20 @@ class FileLayout:
             os.chmod(place, mode | 0o111 if version.is_executable else mode & ~0o111)
         self._index.settle(path, version, self._index.signature_of(path))
 
-    def _noting(self, path: str, version: FileVersion) -> _Noting:
-        return _Noting(lambda reason: self._fail(path, version, reason))
+    @contextmanager
+    def _noting(self, path: str, version: FileVersion) -> Iterator[None]:
+        """Note the error of one file; the others go on."""
+        try:
+            yield
+        except StorageError as refused:
+            self._fail(path, version, str(refused))
+        except OSError as refused:
+            self._fail(path, version, f"{refused.strerror}.")
 
     def _fail(self, path: str, version: FileVersion, reason: str) -> None:
         """Have the leader store neither the removal nor the other version of this file."""
         self._index.settle_as_it_is(path, version)
         self._report.problems.append(_NOT_WRITTEN.format(path=path, reason=reason))
-
-
-class _Noting:
-    """Notes the error of one file; the others go on."""
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        if isinstance(error, StorageError):
-            self._note(str(error))
-        elif isinstance(error, OSError):
-            self._note(f"{error.strerror}.")
-        return isinstance(error, StorageError | OSError)
-
-
-def _kept_folders() -> Collection[str]:
-    return {each for folders in ONLY_IN.values() for each in folders}
-
-
-def _shipped() -> set[str]:
-    """The hashes of all texts that the program itself writes at a first start."""
-    profile = (TEXTS / name for name in ("IDENTITY.md", "USER.md"))
-    return shipped_hashes() | {hashlib.sha256(each.read_bytes()).hexdigest() for each in profile}
 
 
 def _pages(versions: Mapping[str, FileVersion]) -> Iterator[list[str]]:

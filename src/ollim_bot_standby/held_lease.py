@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Self
 
 # In seconds. A standby asks for the lease so often.
@@ -29,30 +28,11 @@ class HeldLease:
         return replace(self, renewed_at=asked_at)
 
     def is_renewal_due(self, now: float) -> bool:
-        return now >= self.renewed_at + RENEW_EVERY
+        return self.renewed_at + RENEW_EVERY <= now and self.may_act(now)
 
     def may_act(self, now: float) -> bool:
         """Whether no other process can lead yet; asked before all that cannot be undone."""
         return self.renewed_at <= now < self.renewed_at + GIVE_UP_AFTER
-
-    def seconds_left(self, now: float) -> float:
-        """How long the holder may still act without another renewal."""
-        return max(0.0, self.renewed_at + GIVE_UP_AFTER - now)
-
-
-class LeaseDuty(Enum):
-    """What the holder of a lease has to do now."""
-
-    WAIT = "wait"
-    RENEW = "renew"
-    END = "end"
-
-
-def duty_of(held: HeldLease | None, now: float) -> LeaseDuty:
-    """A holder whose time is over ends for good, even if no other machine has taken over yet."""
-    if held is None or not held.may_act(now):
-        return LeaseDuty.END
-    return LeaseDuty.RENEW if held.is_renewal_due(now) else LeaseDuty.WAIT
 
 
 # macOS counts its sleep in the monotonic clock; Linux has another one for that.

@@ -17,8 +17,8 @@ from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.settings import Secret, Settings
-from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
+from ollim_bot.store.snapshot import Kind, kind_of
 from ollim_bot.upkeep.backup import keys_in
 from ollim_bot.upkeep.env_file import change_env_file, quoted
 
@@ -169,15 +169,14 @@ def put_keys(paths: DataPaths, keys: Keys, *, replaces: bool = False) -> TakenKe
     Raises `WriteFailed`.
     """
     own = load_env_file(paths.env_file).values
-    settings, kept = {}, []
+    changes, kept = dict[str, str | None](), list[str]()
     for name, value in keys.settings.items():
-        if own.get(name, "").strip() in ("", value) or replaces:
-            settings[name] = value
-        else:
+        if own.get(name, "").strip() not in ("", value) and not replaces:
             kept.append(name)
-    changes = {name: value for name, value in settings.items() if own.get(name) != value}
+        elif own.get(name) != value:
+            changes[name] = value
     if changes:
-        change_env_file(paths, dict(changes))
+        change_env_file(paths, changes)
     new = [*changes]
     for name, content in keys.files.items():
         before = _content(paths.root / name)

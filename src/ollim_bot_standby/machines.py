@@ -78,6 +78,16 @@ class FoundServer:
         return self.has_tables and self.schema > 0
 
     @property
+    def leading(self) -> Leader | None:
+        """The machine that leads now."""
+        return self.leader if self.leader is not None and self.leader.is_leading else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a machine can lead there."""
+        return self.is_ours and not self.closed and not self.is_replica
+
+    @property
     def is_empty(self) -> bool:
         return self.tables <= {"lease"}
 
@@ -164,3 +174,27 @@ def _make(paths: DataPaths) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as refused:
         raise WriteFailed(paths.machine_id, f"could not be made: {refused.strerror}.") from refused
+
+
+NOT_NOW = (
+    "cannot be changed now: it is being moved, or another process takes the lead. Nothing was "
+    "changed. Try again, or see `ollim-bot standby status`."
+)
+
+
+class ServerGone(WriteFailed):
+    """The database server cannot be reached."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, f"cannot be reached: {reason}. Nothing was changed.")
+        self.why = f"it cannot be reached ({reason})"
+
+
+class OnStandby(WriteFailed):
+    """Another machine leads, and this one only reads."""
+
+    def __init__(self, path: Path, leader: str = "another machine") -> None:
+        super().__init__(
+            path,
+            f"is led by {leader}, and this machine only reads. Nothing was changed. Do it there.",
+        )

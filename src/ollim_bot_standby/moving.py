@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 
 from ollim_bot.domain.ledger_check import check
@@ -37,27 +38,30 @@ from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import incomplete, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot_standby.errors import ServerGone
-from ollim_bot_standby.file_index import FileIndex
-from ollim_bot_standby.file_layout import ChangedFile, FileLayout, FileRows, WaitingFiles
-from ollim_bot_standby.machines import FoundServer, HandOver, Machine, machine_id
+from ollim_bot_standby.file_layout import ChangedFile, FileIndex, FileLayout, FileRows, WaitingFiles
+from ollim_bot_standby.machines import FoundServer, HandOver, Machine, ServerGone, machine_id
 from ollim_bot_standby.postgres.connection import Address, address_of_any, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot_standby.postgres.lease import Lease
+from ollim_bot_standby.postgres.lease import Lease, request_hand_over
 from ollim_bot_standby.postgres.server import (
     KEY_NAMES,
     MOVE,
-    ask_for_lease,
     close_for,
     compact,
     keeps_sessions,
     look_at,
+    on_server,
     open_again,
 )
 from ollim_bot_standby.postgres.transfer import Counts, move_to_file, move_to_server
-from ollim_bot_standby.powers import adds_power
 from ollim_bot_standby.records import RecordFolder, RecordStore
-from ollim_bot_standby.stored_files import CurrentFiles, FilesState, StoredFiles, compare_files
+from ollim_bot_standby.stored_files import (
+    CurrentFiles,
+    FilesState,
+    StoredFiles,
+    adds_power,
+    compare_files,
+)
 
 _OLDEST = 140_000
 _ALL = 10**9
@@ -66,15 +70,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 _BETWEEN_LOOKS, _PATIENCE = 0.1, 30.0
 
 _TOO_OLD = "The server runs PostgreSQL {version}. It needs version 14 or newer."
-_ENCODING = (
-    "The database {place} stores text as {encoding}. Make one with the encoding UTF8: "
-    "`createdb --encoding=UTF8 --template=template0 ollim`."
-)
 _REPLICA = "{place} is a copy that follows another server, and cannot be written. Name the other."
-_MAY_NOT = (
-    "{user} may not make tables in {place}. Make it the owner: "
-    "`ALTER DATABASE … OWNER TO {user}`, or give it the right to create."
-)
 _POOLED = (
     "{place} is reached through a pooler, which gives each step another session, so no machine "
     "would hear of the other. Name the database itself: your provider calls that address the "
@@ -96,7 +92,6 @@ _STOP_ALL = (
     "{name} leads. Stop the bot on all machines first: a restore replaces the rows of them all."
 )
 _EMPTY = "{place} is empty. Run `ollim-bot standby init` first, on the machine that has your bot."
-_NOT_OURS = "{place} is not a database of ollim-bot."
 _OTHER_VERSION = (
     "{place} belongs to another version of ollim-bot (schema {found}; this one knows {known}). "
     "Install the same version on both machines."
@@ -105,18 +100,10 @@ _NOT_OPEN = (
     "{place} waits for the end of a move. Run `ollim-bot standby init` again on the machine that "
     "has your bot, or `ollim-bot standby leave` on the one that left."
 )
-_HAS_DATA = (
-    "{root} has the data of a bot of its own, which would not be used any more. Move that folder "
-    "away, or name another one with OLLIM_DATA_DIR."
-)
-_REFUSE_THERE = "Run this on the machine that leads: its files count for all."
 _LEFT_THERE = "Left in the database, since you have not looked through them here: {names}."
 _NOTHING_HERE = "There is no bot in {root} to move. Start it once, or use `ollim-bot standby join`."
-_IN_FILE = (
-    "The rows come from the server into a file here for this, and go back when it is done. Keep "
-    "the bot stopped on all machines until then."
-)
 _DIFFERS = "`runs check` finds other things there than here, so nothing was switched"
+_KEEPING = "Keeping the file as it was."
 _LOST = "{place} was taken over by another process meanwhile. Nothing was switched; run it again."
 
 
@@ -126,11 +113,17 @@ def checked_server(address: Address, *, for_move: bool = False) -> FoundServer:
     if found.number < _OLDEST:
         raise OllimError(_TOO_OLD.format(version=found.version))
     if found.encoding != "UTF8":
-        raise OllimError(_ENCODING.format(place=place, encoding=found.encoding))
+        raise OllimError(
+            f"The database {place} stores text as {found.encoding}. Make one with the encoding "
+            "UTF8: `createdb --encoding=UTF8 --template=template0 ollim`."
+        )
     if for_move and found.is_replica:
         raise OllimError(_REPLICA.format(place=place))
     if for_move and not found.can_create:
-        raise OllimError(_MAY_NOT.format(place=place, user=found.user))
+        raise OllimError(
+            f"{found.user} may not make tables in {place}. Make it the owner: `ALTER DATABASE … "
+            f"OWNER TO {found.user}`, or give it the right to create."
+        )
     if found.is_ours and found.schema > SCHEMA:
         raise OllimError(_OTHER_VERSION.format(place=place, found=found.schema, known=SCHEMA))
     if not (found.is_replica or keeps_sessions(address)):
@@ -177,9 +170,8 @@ def waiting_files(here: Machine, url: Secret) -> list[ChangedFile]:
         _follow_files(replace(here, say=lambda _: None), database, found)
         waiting, ask = WaitingFiles(here.paths).read(), database.query_rows
         stored = ask(lambda rows: FileRows(rows).current())
-        contents = ask(
-            lambda rows: FileRows(rows).contents([each.stored for each in waiting.values()])
-        )
+        hashes = [each.stored for each in waiting.values()]
+        contents = ask(lambda rows: FileRows(rows).contents(hashes))
     return [
         ChangedFile(path, stored[path], contents[each.stored] if each.stored else None)
         for path, each in sorted(waiting.items())
@@ -206,7 +198,7 @@ def refuse_files(here: Machine, url: Secret) -> None:
     """
     leader = look(url).leader
     if leader is None or not leader.is_on(here.id):
-        raise OllimError(_REFUSE_THERE)
+        raise OllimError("Run this on the machine that leads: its files count for all.")
     with FileLock(here.paths.lock_of(here.paths.files_current)).held():
         WaitingFiles(here.paths).write({})
 
@@ -217,20 +209,15 @@ def check_target(here: Machine, url: Secret) -> FoundServer:
     if not here.file.exists():
         raise OllimError(_NOTHING_HERE.format(root=here.paths.root))
     found, place = checked_server(address, for_move=True), address.place
-    if found.leader is not None and found.leader.is_leading:
-        raise OllimError(_LED.format(place=place, name=found.leader.name))
+    if leader := found.leading:
+        raise OllimError(_LED.format(place=place, name=leader.name))
     if not (found.is_ours or found.is_empty):
         raise OllimError(_FOREIGN.format(place=place))
-    if found.is_ours and not _is_of_cut_off_move(found, _noted_move(here)):
+    # A move that was cut off may have brought the rows, and no bot has led there since.
+    move = _noted_move(here) or "none"
+    if found.is_ours and move != found.closed and f"{move} {found.epoch}" != found.move:
         raise OllimError(_TAKEN.format(place=place))
     return found
-
-
-def _is_of_cut_off_move(found: FoundServer, move: str) -> bool:
-    """Whether the rows there came from here, and no bot has led there since."""
-    if not move:
-        return False
-    return found.closed == move or (found.move == f"{move} {found.epoch}")
 
 
 def _noted_move(here: Machine) -> str:
@@ -246,7 +233,11 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
     address = parse_address(url.reveal())
     with single_instance(here.paths.bot_pid, patience=0.2):
         found = check_target(here, url)
-        _back_up(here)
+        here.say("Making a backup first.")
+        report = write_backup(here.paths, here.environ, here.now)
+        if not report.is_complete:
+            raise OllimError(f"{incomplete(report)} Nothing was moved.")
+        here.say(f"Backup: {report.path}")
         move = _note_move(here)
         here.say("Moving the rows.")
         close_for(address, move, found.epoch)
@@ -255,9 +246,15 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
             here.say("Moving the files.")
             _store_files(here, address, database, lease)
             here.say("Storing what the model remembers.")
-            _store_records(here, database)
+            _remove_records(database)
+            records, sessions = RecordStore(database), known_sessions(here.paths)
+            for name, path in Transcripts(here.environ).files_of(sessions):
+                try:
+                    records.store(name, path, is_whole=True)
+                except OSError as refused:
+                    here.say(f"{path} is not stored: {refused.strerror}.")
             here.say("Comparing what is there with what is here.")
-            _compare(here, address, ask(here.paths, here.now(), _ledger), database.query(_ledger))
+            _compare(here, address, database)
             epoch = lease.held.epoch if lease.held else 0
             machine = machine_id(here.paths)
             database.run(lambda tx: _note_end(tx, f"{move} {epoch}", keys, machine))
@@ -267,12 +264,13 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
             open_again(address)
             here.say("Writing the address into `.env`.")
             change_env_file(here.paths, {DATABASE_URL: url.reveal()})
-            put_file_aside(here)
+            here.say(_KEEPING)
+            _set_file_aside(here, "before-standby")
     return counts
 
 
 def _store_files(here: Machine, address: Address, database: PostgresDatabase, lease: Lease) -> None:
-    """Store the files here, whatever the table has: those count."""
+    """Replace the files of the table by those of this machine."""
     if lease.held is not None:
         CurrentFiles(here.paths).claim(database.query_rows, lease.held.epoch)
     _take_over_files(here, address, lease)
@@ -291,23 +289,17 @@ def end_cut_off_move(here: Machine, url: Secret) -> bool:
     if not look(url).move.startswith(f"{move} "):
         return False
     with single_instance(here.paths.bot_pid, patience=0.2):
-        put_file_aside(here)
+        here.say(_KEEPING)
+        _set_file_aside(here, "before-standby")
     return True
 
 
-def put_file_aside(here: Machine) -> Path:
+def _set_file_aside(here: Machine, reason: str) -> None:
     """Keep the file of SQLite under a name that says when it was used last."""
-    here.say("Keeping the file as it was.")
-    return _set_aside(here, "before-standby")
-
-
-def _set_aside(here: Machine, reason: str) -> Path:
     stamp = here.now().astimezone(UTC).strftime(_STAMP)
-    kept = here.file.with_name(f"{DATABASE}.{reason}-{stamp}")
-    number = 1
-    while kept.exists():
-        number += 1
-        kept = here.file.with_name(f"{DATABASE}.{reason}-{stamp}-{number}")
+    endings = chain([""], (f"-{number}" for number in count(2)))
+    names = (here.file.with_name(f"{DATABASE}.{reason}-{stamp}{each}") for each in endings)
+    kept = next(path for path in names if not path.exists())
     try:
         for ending in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
@@ -315,28 +307,17 @@ def _set_aside(here: Machine, reason: str) -> Path:
         OsDisk().sync_folder(here.paths.state)
     except OSError as refused:
         raise WriteFailed(here.file, f"could not be renamed: {refused.strerror}.") from refused
-    return kept
-
-
-def _back_up(here: Machine) -> None:
-    here.say("Making a backup first.")
-    report = write_backup(here.paths, here.environ, here.now)
-    if not report.is_complete:
-        raise OllimError(f"{incomplete(report)} Nothing was moved.")
-    here.say(f"Backup: {report.path}")
 
 
 def _note_move(here: Machine) -> str:
     """Name the move in the file, so that one that is cut off is known again."""
-    problems: list[StoreProblem] = []
-    database = open_database(here.paths, here.now, is_holder=True, report=problems.append)
-    try:
+
+    def report(problem: StoreProblem) -> None:
+        here.say(str(problem))
+
+    with closing(open_database(here.paths, here.now, is_holder=True, report=report)) as database:
         move = database.query(lambda tx: tx.meta.get(MOVE)) or secrets.token_hex(8)
         database.run(lambda tx: tx.meta.put(MOVE, move))
-    finally:
-        database.close()
-    for problem in problems:
-        here.say(str(problem))
     return move
 
 
@@ -344,67 +325,35 @@ def _note_move(here: Machine) -> str:
 def _leading(
     here: Machine, address: Address, move: str
 ) -> Iterator[tuple[Lease, PostgresDatabase]]:
-    lease = Lease(address, here.name, move=move, machine=machine_id(here.paths))
-    try:
+    machine = machine_id(here.paths)
+    with closing(Lease(address, here.name, move=move, machine=machine)) as lease:
         held = lease.take()
         if held is None:
             leader = lease.leader()
-            raise OllimError(
-                _LED.format(place=address.place, name=leader.name if leader else "another machine")
-            )
-        database = open_postgres(address, here.now, lease=held)
+            name = leader.name if leader else "another machine"
+            raise OllimError(_LED.format(place=address.place, name=name))
         try:
-            yield lease, database
+            with closing(open_postgres(address, here.now, lease=held)) as database:
+                yield lease, database
         finally:
-            database.close()
             with suppress(StorageError):
                 lease.release()
-    finally:
-        lease.close()
 
 
-def _ledger(tx: Transaction) -> list[LedgerRow]:
-    return tx.ledger.page(0, _ALL)[0]
+def _compare(here: Machine, address: Address, database: PostgresDatabase) -> None:
+    """Raise `Damaged` unless `runs check` says the same about the rows here and there."""
 
+    def ledger(tx: Transaction) -> list[LedgerRow]:
+        return tx.ledger.page(0, _ALL)[0]
 
-def _compare(
-    here: Machine, address: Address, before: list[LedgerRow], after: list[LedgerRow]
-) -> None:
-    """Raise `Damaged` unless `runs check` says the same about both."""
+    rows, others = ask(here.paths, here.now(), ledger), database.query(ledger)
     watched_until, now = HeartbeatFile(here.paths).read(), here.now()
-    if before != after or check(before, now, watched_until) != check(after, now, watched_until):
+    if rows != others or check(rows, now, watched_until) != check(others, now, watched_until):
         raise Damaged(address.place, _DIFFERS)
-
-
-def _store_records(here: Machine, database: PostgresDatabase) -> None:
-    """Store the engine's records of all sessions that the rows name, and no others."""
-    _remove_records(database)
-    records, sessions = RecordStore(database), known_sessions(here.paths)
-    for name, path in Transcripts(here.environ).files_of(sessions):
-        try:
-            records.store(name, path, is_whole=True)
-        except OSError as refused:
-            here.say(f"{path} is not stored: {refused.strerror}.")
 
 
 def _remove_records(database: PostgresDatabase) -> None:
     database.run_rows(lambda rows: rows.write("transcripts", "DELETE FROM transcripts"))
-
-
-def _replace_records(waiting: Path, database: PostgresDatabase) -> None:
-    """Store the records of a backup, and none of those that were recorded since."""
-    _remove_records(database)
-    records = RecordStore(database)
-    for path in sorted(waiting.rglob("*")):
-        if path.is_file():
-            records.store(path.relative_to(waiting).as_posix(), path, is_whole=True)
-
-
-def _lay_out_records(here: Machine, database: PostgresDatabase) -> None:
-    """Lay out what another machine has stored since it led."""
-    folder = RecordFolder(Transcripts(here.environ), here.paths.root, here.now)
-    for problem in folder.lay_out(database):
-        here.say(problem)
 
 
 def _note_end(tx: Transaction, move: str, keys: tuple[str, ...], machine: str) -> None:
@@ -426,8 +375,8 @@ def check_restore(url: Secret) -> None:
     """Raise `OllimError` unless the rows there can be replaced now; nothing is changed."""
     address = parse_address(url.reveal())
     found, place = checked_server(address, for_move=True), address.place
-    if found.leader is not None and found.leader.is_leading:
-        raise OllimError(_STOP_ALL.format(name=found.leader.name))
+    if leader := found.leading:
+        raise OllimError(_STOP_ALL.format(name=leader.name))
     if not found.is_ours or found.closed:
         raise OllimError((_NOT_OPEN if found.closed else _EMPTY).format(place=place))
 
@@ -463,7 +412,11 @@ def replace_rows(here: Machine, url: Secret, file: Path) -> None:
         shutil.copyfile(here.paths.machine_id, restored.paths.machine_id)
         restored.paths.machine_id.chmod(0o600)
         _store_files(restored, address, database, lease)
-        _replace_records(restored.paths.restored_transcripts, database)
+        # The engine's records of the backup, and none of those that were recorded since.
+        _remove_records(database)
+        waiting, records = restored.paths.restored_transcripts, RecordStore(database)
+        for path in filter(Path.is_file, sorted(waiting.rglob("*"))):
+            records.store(path.relative_to(waiting).as_posix(), path, is_whole=True)
 
 
 def join(here: Machine, url: Secret) -> FoundServer:
@@ -473,12 +426,15 @@ def join(here: Machine, url: Secret) -> FoundServer:
     """
     address = parse_address(url.reveal())
     if has_state(here.paths):
-        raise OllimError(_HAS_DATA.format(root=here.paths.root))
+        raise OllimError(
+            f"{here.paths.root} has the data of a bot of its own, which would not be used any "
+            "more. Move that folder away, or name another one with OLLIM_DATA_DIR."
+        )
     found, place = checked_server(address), address.place
     if found.is_empty:
         raise OllimError(_EMPTY.format(place=place))
     if not found.is_ours:
-        raise OllimError(_NOT_OURS.format(place=place))
+        raise OllimError(f"{place} is not a database of ollim-bot.")
     if found.schema != SCHEMA:
         raise OllimError(_OTHER_VERSION.format(place=place, found=found.schema, known=SCHEMA))
     if found.closed:
@@ -523,7 +479,7 @@ def move_back(here: Machine, url: Secret) -> Counts:
     with single_instance(here.paths.bot_pid, patience=0.2):
         with _leading(here, address, "") as (lease, database):
             if here.file.exists():
-                _set_aside(here, "unused")
+                _set_file_aside(here, "unused")
             database.run(lambda tx: tx.meta.put(MOVE, move))
             here.say("Moving the files.")
             _take_over_files(here, address, lease)
@@ -532,9 +488,11 @@ def move_back(here: Machine, url: Secret) -> Counts:
             here.say("Moving the rows.")
             counts = move_to_file(database, here.file, here.now())
             here.say("Comparing what is here with what is there.")
-            _compare(here, address, database.query(_ledger), ask(here.paths, here.now(), _ledger))
+            _compare(here, address, database)
             write_mirrors(here.paths)
-            _lay_out_records(here, database)
+            folder = RecordFolder(Transcripts(here.environ), here.paths.root, here.now)
+            for problem in folder.lay_out(database):
+                here.say(problem)
             if not lease.renew():
                 raise OllimError(_LOST.format(place=address.place))
             # From now on `.env` counts again.
@@ -555,7 +513,10 @@ def rows_in_file(here: Machine, url: Secret, keys: tuple[str, ...]) -> Iterator[
     Raises `OllimError`.
     """
     check_restore(url)
-    here.say(_IN_FILE)
+    here.say(
+        "The rows come from the server into a file here for this, and go back when it is done. "
+        "Keep the bot stopped on all machines until then."
+    )
     move_back(here, url)
     try:
         yield
@@ -564,19 +525,17 @@ def rows_in_file(here: Machine, url: Secret, keys: tuple[str, ...]) -> Iterator[
         compact(parse_address(url.reveal()))
 
 
-def hand_over(url: Secret, patience: float = _PATIENCE) -> HandOver | None:
+def hand_over(url: Secret) -> HandOver | None:
     """Ask the leader to let go, and wait until another machine leads; None if none leads now.
 
     Raises `StorageError`.
     """
     address, began = parse_address(url.reveal()), time.monotonic()
     before = look_at(address).leader
-    if before is None or ask_for_lease(address) is None:
+    if before is None or on_server(address, request_hand_over) is None:
         return None
     while True:
-        leader, passed = look_at(address).leader, time.monotonic() - began
-        after = leader if leader is not None and leader.is_leading else None
-        result = HandOver(before, after, passed)
-        if result.is_done or passed > patience:
+        result = HandOver(before, look_at(address).leading, time.monotonic() - began)
+        if result.is_done or result.seconds > _PATIENCE:
             return result
         time.sleep(_BETWEEN_LOOKS)

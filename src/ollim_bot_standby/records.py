@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -20,6 +21,7 @@ from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.usage import Usage
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.errors import EngineError, StorageError
+from ollim_bot.logs import refusal_logged
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import open_file
 from ollim_bot.ports import (
@@ -125,22 +127,24 @@ class TranscriptRows:
             "SELECT max(at) FROM transcripts WHERE file = ?", escaped(file)
         )
 
-    def append(self, file: str, position: int, content: bytes, at: int) -> None:
-        """Add what the file has from `position` on, which is the end of what is stored."""
+    def append(
+        self, file: str, position: int, content: bytes, at: int, *, is_new: bool = False
+    ) -> None:
+        """Add what the file has from `position` on, which is the end of what is stored.
+
+        A content that `is_new` replaces the stored one when `replace` is called.
+        """
+        name = f"{_NEW}{file}" if is_new else file
+        if is_new and position == 0:
+            self._remove(name)
         change, values, count = self._next_change(), list[Value](), 0
         for piece, part in split(position, content):
-            values += (escaped(file), piece.position, change, at, piece.hash, part)
+            values += (escaped(name), piece.position, change, at, piece.hash, part)
             count += 1
         rows = ", ".join(["(?, ?, ?, ?, ?, ?)"] * count)
         self._statements.write(
             "transcripts", f"INSERT INTO transcripts ({_COLUMNS}) VALUES {rows}", *values
         )
-
-    def append_new(self, file: str, position: int, content: bytes, at: int) -> None:
-        """As `append`, for a content that replaces the stored one when `replace` is called."""
-        if position == 0:
-            self._remove(f"{_NEW}{file}")
-        self.append(f"{_NEW}{file}", position, content, at)
 
     def replace(self, file: str) -> None:
         """Put the new content of the file in the place of the stored one."""
@@ -178,10 +182,8 @@ class RecordRows(Protocol):
     def query(self, question: Step[R]) -> R: ...
 
 
-class _Status(NamedTuple):
-    number: int
-    size: int
-    changed: int
+# The number, size and moment of change of a file.
+_Status = tuple[int, int, int]
 
 
 class _Copy(NamedTuple):
@@ -237,10 +239,7 @@ class RecordStore:
         if known is not None and known.status == status:
             self._known[name] = known
             return 0
-        if known is None:
-            pieces = tuple(self._rows.query(lambda tx: TranscriptRows(tx).pieces(name)))
-        else:
-            pieces = known.pieces
+        pieces = known.pieces if known is not None else _pieces(self._rows, name, None)
         checked_from = 0 if is_whole or known is None else _end_of(pieces) - _CHECKED
         compared = [each for each in pieces if each.end > checked_from]
         if _count_same(file, compared) == len(compared):
@@ -265,9 +264,7 @@ class RecordStore:
 
 
 def _append(name: str, position: int, chunk: bytes, at: int, is_new: bool, tx: Transaction) -> None:
-    rows = TranscriptRows(tx)
-    add = rows.append_new if is_new else rows.append
-    add(name, position, chunk, at)
+    TranscriptRows(tx).append(name, position, chunk, at, is_new=is_new)
 
 
 def _is_gone(path: Path) -> bool:
@@ -312,6 +309,10 @@ class RecordFolder:
         """The files that could not be laid out: the database has more of them."""
         return frozenset(self._behind)
 
+    def place_of(self, name: str) -> Path:
+        """Where the engine looks for the record."""
+        return self._transcripts.place_of(name, self._directory)
+
     def lay_out(self, rows: RecordRows, *, has_led_last: bool = False) -> tuple[str, ...]:
         """Lay out what was stored since the last call; returns notes on what could not be written.
 
@@ -335,10 +336,10 @@ class RecordFolder:
         return tuple(dict.fromkeys(problems))
 
     def _lay_out(self, rows: RecordRows, name: str, change: int, *, has_led_last: bool) -> None:
-        target = self._transcripts.place_of(name, self._directory)
+        target = self.place_of(name)
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         known = self._known.pop(name, None)
-        if known is not None and not (target.exists() and known.status == _status(target.stat())):
+        if not (target.exists() and known is not None and known.status == _status(target.stat())):
             known = None
         pieces = _pieces(rows, name, known)
         if not pieces:
@@ -460,11 +461,10 @@ def _end_of(pieces: Sequence[StoredPiece]) -> int:
 
 
 def _status(found: os.stat_result) -> _Status:
-    return _Status(found.st_ino, found.st_size, found.st_mtime_ns)
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 P = ParamSpec("P")
-
 
 # In seconds. The engine writes a line some time after it has told of it.
 _LOOK, _AGAIN, _TIDY_EVERY = 0.25, 0.5, 3600.0
@@ -474,24 +474,6 @@ _PATIENCE = 10.0
 _MOST = 30
 
 _logger = logging.getLogger(__name__)
-
-
-class LedFile:
-    """With which lease this machine led last. If none is newer, its files are the newest ones."""
-
-    def __init__(self, paths: DataPaths) -> None:
-        self._path = paths.led
-
-    def read(self) -> int | None:
-        """The epoch; None if this machine has never led, or it is not known."""
-        try:
-            return int(OsDisk().read(self._path, _MOST))
-        except (OSError, ValueError):
-            return None
-
-    def write(self, epoch: int) -> None:
-        """Raises `StorageError`."""
-        write_atomically(OsDisk(), self._path, f"{epoch}\n".encode(), PRIVATE)
 
 
 class SharedRecords:
@@ -509,8 +491,8 @@ class SharedRecords:
         clock: Clock,
         tell: Callable[[str], None],
     ) -> None:
-        self._directory = paths.root
-        self._led_file = LedFile(paths)
+        # With which lease this machine led last. If none is newer, its files are the newest ones.
+        self._led_file = paths.led
         self._transcripts = Transcripts(environment)
         self._clock = clock
         self._tell = tell
@@ -528,15 +510,19 @@ class SharedRecords:
 
     def note_leader(self, epoch: int | None) -> None:
         """Note that another process leads, or led last, with this lease."""
-        self._has_led_last = epoch is not None and epoch == self._led_file.read()
+        self._has_led_last = epoch is not None and epoch == self._led()
 
     def note_lead(self, epoch: int) -> None:
         """Note that this process leads, with the lease of this epoch."""
-        self._has_led_last = epoch - 1 == self._led_file.read()
+        self._has_led_last = epoch - 1 == self._led()
+        with refusal_logged("It could not be noted that this machine leads"):
+            write_atomically(OsDisk(), self._led_file, f"{epoch}\n".encode(), PRIVATE)
+
+    def _led(self) -> int | None:
         try:
-            self._led_file.write(epoch)
-        except StorageError as refused:
-            _logger.warning("It could not be noted that this machine leads: %s", refused)
+            return int(OsDisk().read(self._led_file, _MOST))
+        except (OSError, ValueError):
+            return None
 
     async def follow(self, store: Store) -> None:
         """Lay out what the leader stores, until cancelled."""
@@ -573,10 +559,11 @@ class SharedRecords:
         while True:
             await self._is_used.wait()
             with suppress(StorageError):  # the next look tries again
-                await self._store([each.id for each in self._used])
+                await self._in_thread(self._store_files, [each.id for each in self._used])
                 if self._clock.monotonic() - tidied > _TIDY_EVERY:
                     tidied = self._clock.monotonic()
-                    await self._in_thread(self._remove_gone)
+                    assert self._records is not None
+                    await self._in_thread(self._records.remove_gone, self._folder.place_of)
             await self._clock.sleep(_LOOK)
 
     @contextmanager
@@ -599,7 +586,7 @@ class SharedRecords:
         until = self._clock.monotonic() + _PATIENCE
         while True:
             try:
-                return await self._store([session.id], is_whole=is_whole)
+                return await self._in_thread(self._store_files, [session.id], is_whole=is_whole)
             except StorageError as gone:
                 if self._clock.monotonic() > until:
                     _logger.warning("A part of the engine's record is not stored: %s", gone)
@@ -612,12 +599,9 @@ class SharedRecords:
         ):
             self._tell(problem)
 
-    async def _store(self, sessions: Sequence[SessionId | None], *, is_whole: bool = False) -> None:
-        await self._in_thread(self._store_files, [*filter(None, sessions)], is_whole)
-
-    def _store_files(self, sessions: Sequence[SessionId], is_whole: bool) -> None:
+    def _store_files(self, sessions: Sequence[SessionId | None], *, is_whole: bool = False) -> None:
         assert self._records is not None
-        for session in sessions:
+        for session in filter(None, sessions):
             try:
                 for name, path in self._transcripts.files_of_one(session):
                     # The database has more of a file that could not be laid out.
@@ -626,69 +610,65 @@ class SharedRecords:
             except (OSError, EngineError) as refused:
                 _logger.warning("The engine's record cannot be read: %s", refused)
 
-    def _remove_gone(self) -> None:
-        assert self._records is not None
-        self._records.remove_gone(lambda name: self._transcripts.place_of(name, self._directory))
-
     async def _in_thread(self, work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
         """The work of one call after the other."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._worker, partial(work, *arguments, **named))
 
 
+@dataclass(frozen=True, slots=True)
 class RecordedEngine:
     """An engine whose records are stored for the other machines."""
 
-    def __init__(self, engine: AgentEngine, records: SharedRecords) -> None:
-        self._engine = engine
-        self._records = records
+    engine: AgentEngine
+    records: SharedRecords
 
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[RecordedSession]:
-        await self._records.ready()
+        await self.records.ready()
         opened: AgentSession | None = None
         try:
-            async with self._engine.open(spec, tools) as opened:
-                yield RecordedSession(opened, self._records)
+            async with self.engine.open(spec, tools) as opened:
+                yield RecordedSession(opened, self.records)
         finally:
             # Its process has written its last lines.
             if opened is not None:
-                await self._records.store_all_of(opened, is_whole=True)
+                await self.records.store_all_of(opened, is_whole=True)
 
     async def knows(self, session: SessionId) -> bool:
-        await self._records.ready()
-        return await self._engine.knows(session)
+        await self.records.ready()
+        return await self.engine.knows(session)
 
     async def trace(self, session: SessionId, prompt: str) -> Trace:
-        await self._records.ready()
-        return await self._engine.trace(session, prompt)
+        await self.records.ready()
+        return await self.engine.trace(session, prompt)
 
     async def sessions(self, working_directory: Path, limit: int) -> Sequence[StoredSession]:
-        await self._records.ready()
-        return await self._engine.sessions(working_directory, limit)
+        await self.records.ready()
+        return await self.engine.sessions(working_directory, limit)
 
 
+@dataclass(frozen=True, slots=True)
 class RecordedSession:
-    def __init__(self, session: AgentSession, records: SharedRecords) -> None:
-        self._session = session
-        self._records = records
+    session: AgentSession
+    records: SharedRecords
 
     @property
     def id(self) -> SessionId | None:
-        return self._session.id
+        return self.session.id
 
     @property
     def usage(self) -> Usage:
-        return self._session.usage
+        return self.session.usage
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
-        return self._recorded(self._session.turn(prompt))
+        return self._recorded(self.session.turn(prompt))
 
     def command(self, line: str) -> AsyncIterator[AgentEvent]:
-        return self._recorded(self._session.command(line))
+        return self._recorded(self.session.command(line))
 
     async def interrupt(self) -> None:
-        await self._session.interrupt()
+        await self.session.interrupt()
 
     async def reconfigure(
         self,
@@ -698,13 +678,13 @@ class RecordedSession:
         system_prompt: str,
         skills: tuple[OfferedSkill, ...],
     ) -> None:
-        await self._session.reconfigure(
+        await self.session.reconfigure(
             model=model, thinking=thinking, system_prompt=system_prompt, skills=skills
         )
 
     async def _recorded(self, events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
-        with self._records.using(self._session):
+        with self.records.using(self.session):
             async for event in events:
                 if isinstance(event, TurnEnded):
-                    await self._records.store_all_of(self._session)
+                    await self.records.store_all_of(self.session)
                 yield event

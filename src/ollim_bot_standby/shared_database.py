@@ -14,6 +14,7 @@ from functools import partial
 
 from ollim_bot.app.surfaces import Service, start_again
 from ollim_bot.errors import StorageError
+from ollim_bot.logs import refusal_logged
 from ollim_bot.ports import AgentEngine, Clock, Disk, Journal
 from ollim_bot.settings import Settings
 from ollim_bot.store.backend import Backend, Sharing
@@ -24,25 +25,18 @@ from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot_standby.command_rows import CommandRows
-from ollim_bot_standby.command_server import CommandServer
+from ollim_bot_standby.command_server import CommandRows, CommandServer
 from ollim_bot_standby.held_lease import ASK_EVERY, boot_time
 from ollim_bot_standby.keys import key_names, note_missing
-from ollim_bot_standby.lease_keeper import LeaseKeeper, end_process
 from ollim_bot_standby.machines import Leader, machine_id
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot_standby.postgres.known_schedule import keep_schedule
-from ollim_bot_standby.postgres.lease import Lease
+from ollim_bot_standby.postgres.lease import Lease, LeaseKeeper, end_process
 from ollim_bot_standby.postgres.server import KEY_NAMES
-from ollim_bot_standby.powers import adds_power
+from ollim_bot_standby.postgres.transfer import keep_schedule
 from ollim_bot_standby.records import RecordedEngine, SharedRecords
-from ollim_bot_standby.stored_files import StoredFiles
+from ollim_bot_standby.stored_files import StoredFiles, adds_power
 
-_STANDS_BY = (
-    "{leader} leads, and this machine stands by: it shows everything and changes nothing. Use the "
-    "page or the commands on {leader}."
-)
 _NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothing yet."
 _NO_COMMANDS = (
     "Commands on this machine cannot ask the bot ({reason}). They connect by themselves, and "
@@ -92,7 +86,6 @@ class SharedDatabase:
         self._heartbeat = heartbeat
         self._life = heartbeat.of_standby()
         self._shown_life: datetime | None = None
-        self._known_schedule = paths.known_schedule
         self._rows: PostgresDatabase | None = None
         self._files = StoredFiles(paths, partial(adds_power, paths), tell)
         # The lease of the machine that led last.
@@ -101,7 +94,7 @@ class SharedDatabase:
         name, machine = platform.node() or "the other machine", machine_id(paths)
         self.lease = Lease(self._address, name, boot, machine=machine)
         self._sharing = Sharing(machine, self.lease.may_act)
-        self._keeper = LeaseKeeper(self.lease, end or end_process, boot, hand_over)
+        self._keeper = LeaseKeeper(self.lease, end or end_process, hand_over)
         self._command_rows = CommandRows(self._address, self.lease, clock.now)
         self._commands = CommandServer(paths.commands, self._command_rows)
         self.standing = _NOBODY_LEADS
@@ -203,10 +196,8 @@ class SharedDatabase:
         with store.changes(*_OF_SCHEDULE) as changed:
             while True:
                 changed.clear()
-                try:
-                    await asyncio.to_thread(keep_schedule, rows, self._known_schedule, now())
-                except StorageError as refused:
-                    _logger.warning("The sentinel knows an older schedule: %s", refused)
+                with refusal_logged("The sentinel knows an older schedule"):
+                    await asyncio.to_thread(keep_schedule, rows, self._paths.known_schedule, now())
                 await self._clock.sleep(_KEEP_EVERY)
                 await changed.wait()
 
@@ -259,7 +250,10 @@ class SharedDatabase:
         while not await asyncio.to_thread(self._take):
             self._was_refused.set()
             await asyncio.to_thread(self._show_life)
-            await self._until_next_try()
+            try:
+                await asyncio.to_thread(self.lease.wait, ASK_EVERY)
+            except StorageError:
+                await self._clock.sleep(ASK_EVERY)
         self._life.forget()
         # Before anything else: to close the page of a standby may take its time.
         self._keeper.start()
@@ -271,13 +265,6 @@ class SharedDatabase:
             self._shown_life = now
             with suppress(StorageError):
                 self._life.write(now)
-
-    async def _until_next_try(self) -> None:
-        """Return when it is time to ask again; a lease that is let go is heard of at once."""
-        try:
-            await asyncio.to_thread(self.lease.wait, ASK_EVERY)
-        except StorageError:
-            await self._clock.sleep(ASK_EVERY)
 
     async def _show(self, show: Service) -> None:
         async def tell(error: BaseException) -> None:
@@ -309,8 +296,11 @@ class SharedDatabase:
         if leader is None or not leader.is_leading:
             self.standing = _NOBODY_LEADS
             return
-        self.standing = _STANDS_BY.format(leader=leader.name)
+        self.standing = (
+            f"{leader.name} leads, and this machine stands by: it shows everything and changes "
+            f"nothing. Use the page or the commands on {leader.name}."
+        )
         # A sentinel acts on its own only on the machine that led last, which has a heartbeat.
         self._heartbeat.forget()
         with suppress(OSError):
-            self._known_schedule.unlink(missing_ok=True)
+            self._paths.known_schedule.unlink(missing_ok=True)

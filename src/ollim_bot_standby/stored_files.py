@@ -8,36 +8,116 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.permissions import Pattern, ToolPolicy, beyond_main
+from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
+from ollim_bot.domain.skills import may_run_commands
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
-from ollim_bot_standby.file_index import (
-    NO_FILE,
-    FileIndex,
-    FileVersion,
-    Look,
-    Signature,
-    why_left_out,
-)
+from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.job_types import JOB_TYPES
+from ollim_bot.store.owner_files import policy_in, subagent_in
+from ollim_bot.store.routine_format import RHYTHM_FIELDS
+from ollim_bot.store.snapshot import folded
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.upkeep.backup import Power
+from ollim_bot.upkeep.restore import ORDINARY, may_use, power_of, text_of
 from ollim_bot_standby.file_layout import (
     MOST_AT_ONCE,
+    NO_FILE,
     PIECE,
     AddsPower,
     Ask,
+    FileIndex,
     FileLayout,
     FilePiece,
     FileRows,
+    FileVersion,
     LaidOut,
+    Look,
     SetAside,
+    Signature,
     WaitingFile,
     WaitingFiles,
     pieces_of,
     set_asides,
+    why_left_out,
 )
+
+# Of a job that was seen on this machine: when it comes, and whether. Fewer tools are no more.
+_MAY_CHANGE = {*RHYTHM_FIELDS, "run-at", "set-at", "timezone", "late", "enabled", "allowed-tools"}
+
+
+def adds_power(paths: DataPaths, path: str, content: bytes | None, is_executable: bool) -> bool:
+    """Whether the content, None for no file, lets the bot do more than the file here does."""
+    relative = folded(PurePosixPath(path))
+    text, parts = (content or b"").decode("utf-8", "replace"), relative.parts
+    if len(parts) == 1 and relative.name.startswith("tool-policy"):
+        return _widens(policy_in(text), policy_in(text_of(paths, path)))
+    if content is None:
+        return False
+    if parts[0] == "state":
+        parts = parts[2:] if parts[1] == "last_good" else ()
+    if len(parts) == 2 and parts[0] in {kind.plural for kind in JobKind}:
+        return _is_more_of_job(paths, parts, text, text_of(paths, "/".join(path.split("/")[-2:])))
+    if not parts:
+        return False
+    match power_of(relative):
+        case Power.SKILLS if relative.suffix in (*ORDINARY, ".lock") and not is_executable:
+            return may_run_commands(text) or _is_wide_skill(paths, path, text)
+        case Power.AGENTS if one := subagent_in(text, PurePosixPath(path).stem):
+            return not all(may_use(str(tool)) for tool in one.tools or ())
+        case power:
+            return power is not None
+
+
+def _widens(new: ToolPolicy, old: ToolPolicy) -> bool:
+    """Whether the new policy allows a call that the old one does not, or that is unclear."""
+    return any(
+        any(beyond_main({*now} - {*before}, [*map(Pattern.of, before)]))
+        for now, before in (
+            (new.main(MAIN_TOOLS), old.main(MAIN_TOOLS)),
+            (new.background(DEFAULT_BG_TOOLS), old.background(DEFAULT_BG_TOOLS)),
+        )
+    )
+
+
+def _is_wide_skill(paths: DataPaths, path: str, text: str) -> bool:
+    """Whether it would add tools that the conversation may not use, or cannot be read."""
+    file = JobFile(JobFolder.SKILLS, path.removeprefix("skills/"))
+    if PurePosixPath(path).name.casefold() != SKILL_FILE.casefold():
+        return False
+    reading = JobFileChecker(paths).read(file, text)
+    return bool(reading.problems) or not all(map(may_use, reading.tools))
+
+
+def _is_more_of_job(paths: DataPaths, parts: Sequence[str], text: str, here: str) -> bool:
+    """Whether a job has tools beyond the conversation's, and is another one than here.
+
+    Its moment may be another, and it may have fewer tools.
+    """
+    checker, file = JobFileChecker(paths), JobFile(JobFolder(parts[0]), parts[1])
+    new, old = checker.read(file, text), checker.read(file, here)
+    skills = new.job.spec.skills if new.job else ()
+    tools = (*new.tools, *checker.tools_of_skills(skills))
+    if all(map(may_use, tools)) and not checker.unusable_skills(skills):
+        return False
+    if new.job is None or old.job is None or not {*new.tools} <= {*old.tools}:
+        return True
+    return _acting_part(new.job) != _acting_part(old.job)
+
+
+def _acting_part(job: Job) -> tuple[str, Mapping[str, object]]:
+    fields = JOB_TYPES[job.kind].written(job)
+    return job.spec.message, {name: fields[name] for name in fields.keys() - _MAY_CHANGE}
+
 
 # How many files and pieces of files one step stores.
 _MOST_AT_ONCE = 200
@@ -106,7 +186,7 @@ class StoredFiles:
         """
         self._is_stopped = True
         with self._lock.held():
-            found = ask(lambda rows: _parsed(FileRows(rows).origin()))
+            found = _origin(ask)
             if found is None or self._mark.covers(found):
                 self._settle_all(ask(lambda rows: FileRows(rows).current()))
             else:
@@ -147,8 +227,12 @@ class StoredFiles:
         `StorageError`.
         """
         with self._lock.held():
-            found = ask(lambda rows: _parsed(FileRows(rows).origin()))
-            if self._is_stopped or found is None or self._mark.is_of(found.token, leader_epoch):
+            found = _origin(ask)
+            if (
+                self._is_stopped
+                or found is None
+                or self._mark.covers(Origin(found.token, leader_epoch))
+            ):
                 return
             self._mark.remove()
             newest = ask(lambda rows: FileRows(rows).newest())
@@ -193,7 +277,11 @@ class StoredFiles:
         What the step before could not store is found again.
         """
         if self._look is None or self._sent:
-            self._begin_look(is_whole=self._is_due or bool(self._sent))
+            self._look = self._index.look(is_whole=self._is_due or bool(self._sent))
+            self._sent, self._is_due = [], False
+            self._changes = self._changes_in(self._look)
+            for path, reason in self._look.left_out.items():
+                self._tell_once(_LEFT_OUT.format(path=path or "The data directory", reason=reason))
         size = 0
         for each in self._changes:
             self._sent.append(each)
@@ -201,14 +289,6 @@ class StoredFiles:
             if size > MOST_AT_ONCE - PIECE or len(self._sent) >= _MOST_AT_ONCE:
                 return True
         return False
-
-    def _begin_look(self, *, is_whole: bool) -> None:
-        self._sent = []
-        self._is_due = False
-        self._look = self._index.look(is_whole=is_whole)
-        self._changes = self._changes_in(self._look)
-        for path, reason in self._look.left_out.items():
-            self._tell_once(_LEFT_OUT.format(path=path or "The data directory", reason=reason))
 
     def _changes_in(self, look: Look) -> Iterator[_Change | FilePiece]:
         for path in sorted(look.suspects):
@@ -232,10 +312,8 @@ class StoredFiles:
         if not self._sent:
             return
         rows = FileRows(statements)
-        pieces = [each for each in self._sent if isinstance(each, FilePiece)]
-        rows.put(
-            {each.path: each.version for each in self._sent if isinstance(each, _Change)}, pieces
-        )
+        changes = {each.path: each.version for each in self._sent if isinstance(each, _Change)}
+        rows.put(changes, [each for each in self._sent if isinstance(each, FilePiece)])
         if not self._is_noted and self._origin is not None:
             rows.note_origin(f"{self._origin.token} {self._origin.epoch}")
 
@@ -276,28 +354,24 @@ class CurrentFiles:
 
         Raises `StorageError`.
         """
-        found = ask(lambda rows: _parsed(FileRows(rows).origin()))
-        if found is not None:
+        if (found := _origin(ask)) is not None:
             self.write(Origin(found.token, max(found.epoch, epoch)))
 
     def remove(self) -> None:
         """Raises `StorageError`."""
         remove_durably(self._disk, self._path)
 
-    def covers(self, found: Origin) -> bool:
-        """Whether no other machine has changed the files since this disk counted."""
-        return self.is_of(found.token, found.epoch)
-
-    def is_of(self, token: str, epoch: int) -> bool:
+    def covers(self, origin: Origin) -> bool:
         """Whether this disk counted in this lease, or in a later one."""
-        own = self._read()
-        return own is not None and own.token == token and own.epoch >= epoch
-
-    def _read(self) -> Origin | None:
         try:
-            return _parsed(self._disk.read(self._path, SizeLimit.NOTE).decode("ascii"))
+            own = _parsed(self._disk.read(self._path, SizeLimit.NOTE).decode("ascii"))
         except (OSError, ValueError):
-            return None
+            return False
+        return own is not None and own.token == origin.token and own.epoch >= origin.epoch
+
+
+def _origin(ask: Ask) -> Origin | None:
+    return ask(lambda rows: _parsed(FileRows(rows).origin()))
 
 
 def _parsed(text: str) -> Origin | None:

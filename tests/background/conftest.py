@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.background.real_scene import RealScene, in_process_scene, real_scene
+from tests.conversation.conftest import inline_executor
 from tests.patience import patience
+
+__all__ = ["inline_executor"]
 
 
 @pytest.fixture

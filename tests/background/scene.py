@@ -184,7 +184,7 @@ class Scene:
 
     async def skip(self, job: Job) -> OccurrenceState:
         """Skip a job that cannot run, as the dispatcher does."""
-        missing, excess = await self.runs.missing_skills(job), await self.runs.excess_tools(job)
+        missing, excess = await self.runs.problems_with_skills(job)
         now = self.clock.now()
         given = Circumstances(now, now, UTC, missing_skills=missing, excess_tools=excess)
         decision = decide(job, given)

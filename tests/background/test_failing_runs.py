@@ -52,10 +52,15 @@ async def test_a_failure_is_told_once_and_the_agent_is_left_a_word() -> None:
 
 
 async def test_another_attempt_of_the_same_occurrence_is_not_told_again() -> None:
-    engine = WatchedEngine().then(Fails(FailureKind.OTHER)).then(Fails(FailureKind.OTHER))
-    async with background_scene(engine) as scene:
+    """The ping of the first can still be answered."""
+    fails = Fails(FailureKind.OTHER)
+    async with background_scene(WatchedEngine().then(ping(), fails).then(fails)) as scene:
         await scene.run(routine())
         await scene.run(routine(), Try(2))
+        first, second = (row for row in scene.rows if row.state == "failed")
+        [record] = scene.store.run(lambda tx: tx.fork_messages.get())
+        assert record.fork_session_id == first.facts["session"]
+        assert "pings" not in second.facts
         assert_told_by_name(await scene.told())
 
 

@@ -9,18 +9,15 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.background.real_scene import PING, REPORT, RealScene, calls, says
-from tests.background.scene import MAIN, Scene, reminder, routine
+from tests.background.real_scene import PING, REPORT, RealScene, calls
+from tests.background.scene import Scene, reminder, routine
 from tests.engine.scene import spoken
 
-from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.offline.server import Fail, Hang, Reply
+from ollim_bot.offline.server import Hang, Reply
 
 BANK = calls(PING, message="The bank wrote.")
-ENDED = "“Morning mail” ended without its report."
-FAILED = Fail(400, "invalid_request_error", "odd")
 
 
 def one_report(words: str) -> Reply:
@@ -38,50 +35,6 @@ async def pinging(at: RealScene, **fields: Any) -> asyncio.Task[OccurrenceState]
 def recorded(scene: Scene) -> list[str]:
     """The sessions in which replies to the run's messages are answered."""
     return [record.fork_session_id for record in scene.store.run(lambda tx: tx.fork_messages.get())]
-
-
-async def test_what_it_writes_is_read_by_nobody(in_process: RealScene) -> None:
-    in_process.model.answers("Nobody reads this.")
-    scene = in_process.scene
-    assert await scene.run(routine()) is OccurrenceState.DONE
-    assert (scene.said, scene.surface.posts, scene.pending) == ([], [], [])
-    assert "Nobody reads this." not in str(scene.rows)
-    assert scene.end.facts["silent_because"] == "it had nothing to say"
-
-
-@pytest.mark.parametrize(
-    ("mode", "answers", "requests", "pending"),
-    [
-        (ReportMode.ALWAYS, [], 3, [ENDED]),
-        (ReportMode.ALWAYS, [one_report("  ")], 4, [ENDED]),
-        (ReportMode.ALWAYS, [one_report("All well.")], 2, ["All well."]),
-        (ReportMode.ON_PING, [], 1, []),
-        (ReportMode.ON_PING, [BANK], 4, [ENDED]),
-        (ReportMode.ON_PING, [BANK, one_report("Pinged.")], 3, ["Pinged."]),
-        (ReportMode.FREELY, [BANK], 2, []),
-        (ReportMode.FREELY, [one_report("By the way.")], 2, ["By the way."]),
-        (ReportMode.BLOCKED, [BANK], 2, []),
-        (ReportMode.BLOCKED, [one_report("Psst.")], 2, []),
-    ],
-)
-async def test_the_duty_to_report_is_met(
-    in_process: RealScene, mode: ReportMode, answers: list[Reply], requests: int, pending: list[str]
-) -> None:
-    """The agent is asked for it twice at most; then the program writes it."""
-    in_process.model.then(*answers)
-    scene = in_process.scene
-    assert await scene.run(routine(update_main_session=mode)) is OccurrenceState.DONE
-    assert len(in_process.model.requests) == requests
-    assert scene.pending == pending
-    assert await scene.told() == []
-
-
-async def test_who_is_sent_back_is_told_why_and_may_still_report(in_process: RealScene) -> None:
-    in_process.model.then(says("Done."), says("Really."), one_report("Late, but here."))
-    scene = in_process.scene
-    await scene.run(routine(update_main_session=ReportMode.ALWAYS))
-    assert "You must call `report_updates`" in spoken(in_process.model.requests[1])[-1]
-    assert scene.pending == ["Late, but here."]
 
 
 async def test_a_blocked_report_is_refused_with_what_to_do(in_process: RealScene) -> None:
@@ -106,23 +59,6 @@ async def test_a_run_that_takes_too_long_is_ended_told_and_its_ping_can_be_answe
     assert await scene.told() == [
         "“Morning mail” did not work: it took longer than 30 min and was stopped."
     ]
-    assert await scene.told() == []
-
-
-async def test_a_failure_is_told_once_by_name_and_its_ping_can_be_answered(
-    in_process: RealScene,
-) -> None:
-    in_process.model.then(BANK).when(lambda request: bool(request.tool_results), FAILED)
-    scene = in_process.scene
-    assert await scene.run(routine()) is OccurrenceState.FAILED
-    in_process.model.when("YOUR TASK", FAILED)
-    assert await scene.run(routine(), Try(2)) is OccurrenceState.FAILED
-    first, second = (row for row in scene.rows if row.state == "failed")
-    assert recorded(scene) == [first.facts["session"]]
-    assert "pings" not in second.facts
-    (sentence,) = await scene.told()
-    assert sentence.startswith("“Morning mail” did not work: ")
-    assert not any(word in sentence for word in ("abc123", "routine", str(MAIN)))
     assert await scene.told() == []
 
 

@@ -9,7 +9,6 @@ import pytest
 from devtools.doubles.engine import Fails, Waits
 from tests.background.scene import WatchedEngine, background_scene, reminder, report, routine
 from tests.conversation.failing_stores import LedgerRefusingStore
-from tests.conversation.scene import InlineExecutor
 
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.events import FailureKind
@@ -17,15 +16,9 @@ from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.store import Store
 
-pytestmark = pytest.mark.usefixtures("no_threads")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 FULL = WriteFailed(Path("state/ollim.db"), "the disk is full.")
-
-
-@pytest.fixture
-async def no_threads() -> None:
-    """Run the work of threads at once: the manual clock does not wait for other threads."""
-    asyncio.get_running_loop().set_default_executor(InlineExecutor())
 
 
 class FullLedger:
@@ -105,48 +98,30 @@ async def test_an_end_that_waits_for_room_holds_up_nobody() -> None:
         assert not first.done()
 
 
-async def test_who_stops_the_bot_does_not_wait_for_room() -> None:
-    ledger = FullLedger("done")
-    async with background_scene(WatchedEngine(), seen=ledger) as scene:
-        running = scene.start(routine())
-        await scene.until(lambda: ledger.tries)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert scene.states == ["running"]
-        assert scene.clock.sleeping == 0
-
-
-async def test_but_an_end_for_which_there_is_room_by_then_is_written() -> None:
-    ledger = FullLedger("done")
-    async with background_scene(WatchedEngine(), seen=ledger) as scene:
-        running = scene.start(routine())
-        await scene.until(lambda: ledger.tries)
-        ledger.refused.clear()
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert scene.states == ["running", "done"]
-
-
-async def test_what_is_stopped_before_it_could_begin_leaves_no_trace() -> None:
-    engine, ledger = WatchedEngine(), FullLedger("running")
-    async with background_scene(engine, seen=ledger) as scene:
-        running = scene.start(routine())
-        await scene.until(lambda: ledger.tries)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert (engine.opened, scene.states) == ([], [])
-
-
-async def test_a_run_that_is_cut_off_on_a_full_disk_does_not_keep_the_bot_from_stopping() -> None:
-    engine, ledger = WatchedEngine().then(report("Half."), Waits()), FullLedger("cut_off")
+@pytest.mark.parametrize(
+    ("refused", "has_room", "states"),
+    [
+        ("running", False, []),
+        ("done", False, ["running"]),
+        ("done", True, ["running", "done"]),
+        ("cut_off", False, ["running"]),
+    ],
+)
+async def test_who_stops_the_bot_does_not_wait_for_room(
+    refused: str, has_room: bool, states: list[str]
+) -> None:
+    engine, ledger = WatchedEngine(), FullLedger(refused)
+    if refused == "cut_off":
+        engine.then(report("Half."), Waits())
     async with background_scene(engine, seen=ledger) as scene:
         running = scene.start(reminder())
-        await scene.until(lambda: scene.pending)
+        await scene.until(lambda: scene.pending if refused == "cut_off" else ledger.tries)
+        if has_room:
+            ledger.refused.clear()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert scene.states == ["running"]
+        assert scene.states == states
+        assert bool(engine.opened) is bool(states)
         assert engine.open_now == []
+        assert scene.clock.sleeping == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC
+from typing import Any, cast
 
 import pytest
 from devtools.doubles.clock import ManualClock
@@ -10,7 +12,7 @@ from devtools.doubles.repeating_store import RepeatingStore
 from tests.background.scene import NOW
 from tests.conversation.scene import call
 
-from ollim_bot.conversation.commands.program import PingCommands
+from ollim_bot.conversation.commands.handlers import SettingCommands
 from ollim_bot.domain.pings import LARGEST_LIMIT
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.store import Store
@@ -27,22 +29,23 @@ def store() -> Store:
 
 
 @pytest.fixture
-def commands(store: Store, clock: ManualClock) -> PingCommands:
-    return PingCommands(store, clock)
+def commands(store: Store, clock: ManualClock) -> SettingCommands:
+    nothing = cast("Any", None)
+    return SettingCommands(store, nothing, clock, UTC, nothing)
 
 
 def use(store: Store, **changes: object) -> None:
     store.run(lambda tx: tx.budget.change(lambda now: replace(now, **changes)))  # type: ignore[arg-type]
 
 
-async def test_a_full_budget_is_two_short_lines(commands: PingCommands) -> None:
+async def test_a_full_budget_is_two_short_lines(commands: SettingCommands) -> None:
     assert await commands.ping_budget(call()) == (
         "budget: 5/5\nIt holds 5 pings at most, and gets one more every 90 min."
     )
 
 
 async def test_what_was_used_today_is_shown_where_anything_was(
-    commands: PingCommands, store: Store
+    commands: SettingCommands, store: Store
 ) -> None:
     use(store, available=2.5, daily_used=3, critical_used=1)
     assert await commands.ping_budget(call()) == (
@@ -54,7 +57,7 @@ async def test_what_was_used_today_is_shown_where_anything_was(
 
 
 async def test_what_was_shown_is_not_taken_away_by_a_clock_that_goes_back(
-    commands: PingCommands, store: Store, clock: ManualClock
+    commands: SettingCommands, store: Store, clock: ManualClock
 ) -> None:
     use(store, available=1.0)
     clock.jump(90 * 60)
@@ -63,7 +66,7 @@ async def test_what_was_shown_is_not_taken_away_by_a_clock_that_goes_back(
     assert (await commands.ping_budget(call())).startswith("budget: 2/5")
 
 
-async def test_both_limits_can_be_set_and_are_said(commands: PingCommands, store: Store) -> None:
+async def test_both_limits_can_be_set_and_are_said(commands: SettingCommands, store: Store) -> None:
     assert await commands.ping_budget(call(capacity="1", refill_rate="30")) == (
         "budget: 1/1\nIt holds 1 ping at most, and gets one more every 30 min."
     )
@@ -75,7 +78,7 @@ async def test_both_limits_can_be_set_and_are_said(commands: PingCommands, store
     ("given", "limits"), [({"capacity": "9"}, (9, 90)), ({"refill_rate": "15"}, (5, 15))]
 )
 async def test_what_is_not_given_stays(
-    commands: PingCommands, store: Store, given: dict[str, str], limits: tuple[int, int]
+    commands: SettingCommands, store: Store, given: dict[str, str], limits: tuple[int, int]
 ) -> None:
     await commands.ping_budget(call(**given))
     budget = store.run(lambda tx: tx.budget.get())
@@ -86,7 +89,7 @@ async def test_what_is_not_given_stays(
 @pytest.mark.parametrize("word", ["0", "-1", "1.5", "many", "", "٣", "²", "9" * 5000, "1000001"])
 @pytest.mark.parametrize("name", ["capacity", "refill_rate"])
 async def test_a_wrong_limit_is_said_in_a_sentence_and_changes_nothing(
-    commands: PingCommands, store: Store, name: str, word: str
+    commands: SettingCommands, store: Store, name: str, word: str
 ) -> None:
     before = store.run(lambda tx: tx.budget.get())
     given = {"capacity": "7", "refill_rate": "7", name: word}

@@ -129,6 +129,7 @@ async def test_its_text_is_discarded() -> None:
     async with background_scene(engine) as scene:
         await scene.run(routine())
         assert (scene.said, scene.surface.posts, scene.pending) == ([], [], [])
+        assert "Nobody reads this." not in str(scene.rows)
         assert scene.end.facts["silent_because"] == "it had nothing to say"
 
 
@@ -265,13 +266,14 @@ async def test_the_duty_to_report_is_met(
         assert len(engine.prompts) == prompts
         assert scene.pending == pending
         assert scene.end.state == "done"
+        assert await scene.told() == []
 
 
 async def test_who_is_sent_back_may_still_report() -> None:
     engine = WatchedEngine().then().then(report("Late, but here."))
     async with background_scene(engine) as scene:
         await scene.run(routine(update_main_session=ReportMode.ALWAYS))
-        assert "report_updates" in engine.prompts[1]
+        assert "You must call `report_updates`" in engine.prompts[1]
         assert (len(engine.prompts), scene.pending) == (2, ["Late, but here."])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from devtools.doubles.engine import CallsTool, Says
-from tests.background.real_scene import RealScene, calls, says
+from tests.background.real_scene import RealScene, calls
 from tests.background.scene import WatchedEngine, background_scene, ping, reminder, routine
 
 from ollim_bot.domain.jobs import Chain, job_key
@@ -19,21 +19,21 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 SEARCH = CallsTool("WebSearch", {"query": "weather"})
 
 
-async def test_a_run_may_use_the_usual_tools_and_those_of_its_job() -> None:
-    engine = WatchedEngine().then(SEARCH).then(SEARCH)
+def skill(root: Path, text: str) -> None:
+    (root / "skills/mail").mkdir(parents=True)
+    (root / "skills/mail/SKILL.md").write_text(f"---\nname: mail\n{text}---\nRead it.\n")
+
+
+async def test_a_run_may_use_the_usual_tools_of_its_beginning_and_those_of_its_job() -> None:
+    engine = WatchedEngine().then(SEARCH).then(SEARCH).then(SEARCH)
     async with background_scene(engine) as scene:
         await scene.run(routine())
         assert "tools" not in scene.end.facts
         await scene.run(routine("other", allowed_tools=("WebSearch",)))
         assert scene.rows[-1].facts["tools"] == ["WebSearch"]
-
-
-async def test_the_policy_is_read_when_a_run_begins_and_not_before() -> None:
-    engine = WatchedEngine().then(SEARCH).then(SEARCH)
-    async with background_scene(engine) as scene:
-        await scene.run(routine())
+        assert "`WebSearch`" in engine.prompts[1]
         scene.allowed = ("WebSearch",)
-        await scene.run(routine("other"))
+        await scene.run(routine("third"))
         assert scene.rows[-1].facts["tools"] == ["WebSearch"]
 
 
@@ -63,8 +63,7 @@ async def test_a_job_that_names_a_missing_skill_does_not_run_and_that_is_told(na
 
 
 async def test_a_job_whose_skill_is_wrong_does_not_run_and_says_why(tmp_path: Path) -> None:
-    (tmp_path / "skills/mail").mkdir(parents=True)
-    (tmp_path / "skills/mail/SKILL.md").write_text("---\nname: mail\n---\nRead it.\n")
+    skill(tmp_path, "")
     async with background_scene(WatchedEngine(), root=tmp_path) as scene:
         await scene.skip(routine(skills=("mail",)))
         (told,) = await scene.told()
@@ -75,9 +74,7 @@ async def test_a_job_whose_skill_is_wrong_does_not_run_and_says_why(tmp_path: Pa
 
 
 async def test_a_skill_that_is_there_is_named_and_may_be_used(tmp_path: Path) -> None:
-    head = "name: mail\ndescription: x\nallowed-tools: [WebSearch]"
-    (tmp_path / "skills/mail").mkdir(parents=True)
-    (tmp_path / "skills/mail/SKILL.md").write_text(f"---\n{head}\n---\nRead it.\n")
+    skill(tmp_path, "description: x\nallowed-tools: [WebSearch]\n")
     use = CallsTool("Skill", {"skill": "mail"})
     engine = WatchedEngine().then(use, CallsTool("Skill", {"skill": "other"}))
     async with background_scene(engine, root=tmp_path) as scene:
@@ -87,17 +84,14 @@ async def test_a_skill_that_is_there_is_named_and_may_be_used(tmp_path: Path) ->
         assert scene.end.facts["tools"] == ["Skill"]
 
 
-WIDE = (
-    "---\nname: mail\ndescription: x\nallowed-tools: [WebSearch, Bash(python3 *)]\n---\nRead it.\n"
-)
+WIDE = "description: x\nallowed-tools: [WebSearch, Bash(python3 *)]\n"
 
 
 @pytest.mark.parametrize("chain", [None, Chain(3, 1, "first")])
 async def test_a_skill_that_has_become_wider_gives_the_agents_job_nothing_and_that_is_told(
     tmp_path: Path, chain: Chain | None
 ) -> None:
-    (tmp_path / "skills/mail").mkdir(parents=True)
-    (tmp_path / "skills/mail/SKILL.md").write_text(WIDE)
+    skill(tmp_path, WIDE)
     engine = WatchedEngine()
     async with background_scene(engine, root=tmp_path) as scene:
         job = reminder(chain=chain, skills=("mail",))
@@ -111,7 +105,7 @@ async def test_a_skill_that_has_become_wider_gives_the_agents_job_nothing_and_th
             "`allowed-tools` in the job's file."
         )
         wrong = reminder(chain=chain, skills=("mail",), allowed_tools=("Bash(*)",))
-        assert len(await scene.runs.excess_tools(wrong)) == 1
+        assert len((await scene.runs.problems_with_skills(wrong))[1]) == 1
         # Even a run that began all the same would not have it.
         await scene.run(job)
         assert "`Skill(mail *)`, `WebSearch`" in engine.prompts[0]
@@ -126,13 +120,12 @@ async def test_a_skill_that_has_become_wider_gives_the_agents_job_nothing_and_th
 async def test_what_the_owner_gives_a_job_through_a_skill_it_has(
     tmp_path: Path, by_agent: tuple[str, ...], own: tuple[str, ...]
 ) -> None:
-    (tmp_path / "skills/mail").mkdir(parents=True)
-    (tmp_path / "skills/mail/SKILL.md").write_text(WIDE)
+    skill(tmp_path, WIDE)
     engine = WatchedEngine()
     async with background_scene(engine, root=tmp_path) as scene:
         job = reminder(skills=("mail",), allowed_tools=own)
         scene.skills_by_agent = AgentSkills().adding(job_key(job), by_agent)
-        assert await scene.runs.excess_tools(job) == []
+        assert (await scene.runs.problems_with_skills(job))[1] == []
         await scene.run(job)
         assert "`Bash(python3 *)`" in engine.prompts[0]
 
@@ -190,14 +183,6 @@ async def test_what_is_not_available_is_refused_and_the_run_goes_on(in_process: 
     assert scene.end.facts["tools"] == ["Read", "mcp__discord__list_reminders"]
     assert (in_process.root / "note.md").read_text() == "buy milk"
     assert (scene.surface.posts, scene.said) == ([], [])
-
-
-async def test_what_the_job_allows_is_done(in_process: RealScene) -> None:
-    in_process.model.then(calls("Write", file_path="notes/new.md", content="new"), says("Done."))
-    job = routine(allowed_tools=("Write(./notes/**.md)",))
-    assert await in_process.scene.run(job) is OccurrenceState.DONE
-    assert (in_process.root / "notes/new.md").read_text() == "new"
-    assert "`Write(./notes/**.md)`" in str(in_process.model.requests[0].messages)
 
 
 async def test_what_the_owner_takes_away_meanwhile_is_gone(in_process: RealScene) -> None:

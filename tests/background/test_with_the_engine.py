@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from tests.background.real_scene import (
@@ -17,17 +16,14 @@ from tests.background.real_scene import (
     instructions,
     says,
 )
-from tests.background.scene import NOW, reminder, routine, webhook
+from tests.background.scene import reminder, routine, webhook
 from tests.engine.scene import ask, end_of, spoken
 
-from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.jobs import Chain, Job, Model
+from ollim_bot.domain.jobs import Chain, Job
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.offline.server import Hang
-
-pytestmark = pytest.mark.real_engine
 
 JOBS: Sequence[tuple[str, Job]] = [
     ("[routine-bg:one]", routine("one")),
@@ -42,6 +38,7 @@ def isolated(job: Job) -> Job:
     return replace(job, spec=replace(job.spec, isolated=True))
 
 
+@pytest.mark.real_engine
 async def test_runs_keep_what_the_cache_holds_speak_for_themselves_and_leave_main_alone(
     real: RealScene,
 ) -> None:
@@ -117,32 +114,3 @@ async def test_every_kind_of_job_runs_with_the_tools_and_the_system_prompt_of_ma
         assert only.startswith(tag)
     ends = [(event.event, event.parent_session_id) for event in scene.events]
     assert ends[1::2] == [(SessionChange.ISOLATED_BG, None)] * len(JOBS)
-
-
-@pytest.mark.parametrize("is_isolated", [False, True], ids=["forked", "isolated"])
-async def test_the_prompt_is_tag_time_updates_preamble_and_task(
-    in_process: RealScene, is_isolated: bool
-) -> None:
-    scene = in_process.scene
-    scene.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
-    job = routine(isolated=is_isolated, message="Look at the mail.\n\nTwice.")
-    await scene.run(job, Try(late_since=NOW - timedelta(hours=1)))
-    (prompt,) = spoken(in_process.model.requests[0])
-    head, _, rest = prompt.partition("\n\n")
-    updates = [
-        "RECENT BACKGROUND UPDATES (read-only — main session will also see these)",
-        "- (5m ago) The plumber came.",
-    ]
-    assert head.splitlines() == [
-        "[routine-bg:abc123] [late: was scheduled for 9:15 AM, running now]",
-        "[2026-02-24 Tue 10:15 AM UTC]",
-        *([] if is_isolated else updates),
-    ]
-    assert rest.startswith("BACKGROUND RUN: nobody reads your text.")
-    assert rest.endswith("YOUR TASK:\n\nLook at the mail.\n\nTwice.")
-    assert scene.pending == ["The plumber came."]
-
-
-async def test_a_job_says_which_model_it_wants(in_process: RealScene) -> None:
-    await in_process.scene.run(routine(model=Model.HAIKU))
-    assert "haiku" in in_process.model.requests[0].model

@@ -12,14 +12,10 @@ from playwright.async_api import Browser, Page, expect
 from tests.browser.chromium import chromium
 from tests.browser.scene import PageScene, checked_scene
 from tests.browser.served import ServedContext, SharedContext
-
-# An upper limit: the tests go on as soon as the page shows what they expect.
-PATIENCE_MS = 60_000
+from tests.patience import patience
 
 # Without windows a browser blocks notifications, with windows it asks.
 _ASKS_FIRST = "Object.defineProperty(Notification, 'permission', {value: 'default'})"
-
-expect.set_options(timeout=PATIENCE_MS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,6 +24,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
+    # An upper limit: the tests go on as soon as the page shows what they expect.
+    expect.set_options(timeout=1000 * patience())
     async with chromium() as started:
         yield started
 
@@ -35,7 +33,7 @@ async def browser() -> AsyncIterator[Browser]:
 @asynccontextmanager
 async def served(browser: Browser, folder: Path) -> AsyncIterator[ServedContext]:
     context = await browser.new_context(timezone_id="UTC")
-    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_timeout(1000 * patience())
     await context.add_init_script(_ASKS_FIRST)
     made = ServedContext(folder, context)
     await made.start()

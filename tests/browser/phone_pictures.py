@@ -28,7 +28,7 @@ from tests.e2e.test_reminders import remind
 from ollim_bot.domain.push import Pairing
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 
 _WIDTH, _HEIGHT = 360, 300
 _TOPIC = "ollim-out"

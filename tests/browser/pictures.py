@@ -32,7 +32,7 @@ from tests.web.sign_in import SignInClient
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.phone import PhoneAttempt, PhoneCode
+from ollim_bot.domain.push import PhoneAttempt, PhoneCode
 from ollim_bot.domain.quiet import QuietSettings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
@@ -41,7 +41,7 @@ from ollim_bot.offline.server import Reply, Say, Stall
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import NtfyAccount, Secret
 from ollim_bot.store.opening import open_database
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.ntfy.page import PhonePage
 from ollim_bot.surfaces.ntfy.pairing import PairingAttempt

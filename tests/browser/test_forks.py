@@ -31,6 +31,7 @@ from tests.browser.scene import (
     sent,
     set_hidden,
 )
+from tests.patience import eventually
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -84,6 +85,7 @@ async def leaves_without_a_mouse(scene: PageScene, page: Page, card: ChatMessage
     await page.keyboard.press("Enter")
     await expect(fork_button(page, "Leave it")).to_be_disabled()
     await expect(fork_button(page, "Leave it")).to_be_focused()
+    await eventually(lambda: scene.core.clicks)
     await end(scene, card)
     await expect(page.locator("#fork")).to_be_hidden()
     await expect(box(page)).to_be_focused()

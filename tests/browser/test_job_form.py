@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from playwright.async_api import expect
 from tests.browser.scene import PageScene
-from tests.web.forms import hostile_form
+from tests.web.views import hostile_form
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage

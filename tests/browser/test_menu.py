@@ -12,7 +12,7 @@ from playwright.async_api import Locator, Page, Route, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene, box, message, messages, send, sent
 from tests.browser.test_views import VIEWS, fill, go_to
-from tests.web.days import HOSTILE, full_day
+from tests.web.views import HOSTILE, full_day
 
 from ollim_bot.domain.chat import OF_CLICK, Author
 from ollim_bot.domain.commands import CommandAnswer
@@ -462,9 +462,9 @@ async def test_escape_leaves_each_field_with_nothing_typed_and_letters_are_keys_
         await go_to(page, letter)
         place = page.locator("#panel" if letter in "ct" else "#view")
         await expect(place.get_by_role("heading").first).to_be_visible()
-        for field in await place.locator("input, select, textarea").all():
-            if not await field.is_visible():
-                continue
+        fields = await place.locator("input, select, textarea").all()
+        # One after another of a form are alike.
+        for field in [each for each in fields if await each.is_visible()][:4]:
             await field.focus()
             await expect(field).to_be_focused()
             await page.keyboard.press("Escape")
@@ -487,7 +487,7 @@ _FIRST_OF_EACH_KIND = """(place) => {
     return [...place.querySelectorAll("a, button, summary, input, select")]
         .filter((one) => one.checkVisibility())
         .map((one, number) => [one, number])
-        .filter(([{tagName}]) => (counts[tagName] = (counts[tagName] ?? 0) + 1) <= 3)
+        .filter(([{tagName}]) => (counts[tagName] = (counts[tagName] ?? 0) + 1) <= 2)
         .map(([, number]) => number);
 }"""
 

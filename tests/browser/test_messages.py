@@ -22,7 +22,7 @@ from tests.browser.scene import (
     texts,
 )
 from tests.engine.scene import tiny_png
-from tests.web.browser import eventually
+from tests.patience import eventually
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.commands import CommandAnswer

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 from tests.browser.scene import PageScene, message, scroll_to, set_hidden
-from tests.web.browser import eventually
+from tests.patience import eventually
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author
@@ -191,10 +191,10 @@ async def test_the_bot_is_told_what_the_page_can_show_and_what_asks_is_heard_unl
     scene: PageScene, page: Page
 ) -> None:
     surface = scene.web.surface
-    await eventually(lambda: surface.is_in_view and not surface.may_notify)
+    await eventually(lambda: surface.tabs.is_in_view and not surface.tabs.may_notify)
     await press_bell(page, pressed=True)
     await set_hidden(page, True)
-    await eventually(lambda: surface.may_notify and not surface.is_in_view)
+    await eventually(lambda: surface.tabs.may_notify and not surface.tabs.is_in_view)
 
     await page.evaluate(
         "() => { record.tones = 0; const { prototype } = AudioScheduledSourceNode; "

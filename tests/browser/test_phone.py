@@ -1,4 +1,4 @@
-"""A phone is paired on the page by keys alone, and each state of it reads well in four forms."""
+"""A phone is paired on the page by keys alone, and each state of it reads well."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from devtools.localntfy.phone import Phone
 from devtools.localntfy.server import LocalNtfy
 from playwright.async_api import Browser, Locator, Page, expect
 from tests.browser.scene import PageScene
-from tests.browser.test_views import go_to, wrong_in_four_forms
+from tests.browser.test_views import go_to, wrong_now
+from tests.patience import patience
 from tests.stores import memory_stores
 from tests.web.scene import make_scene, running
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.views import SettingPage
 from ollim_bot.domain.changes import Changer
-from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneView
+from ollim_bot.domain.push import PairingStatus, PhoneAttempt, PhoneView
 from ollim_bot.domain.views import PHONE, SettingGroup, SettingsView
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import NtfyAccount
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.surfaces.ntfy.page import PhonePage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -33,7 +34,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 SERVER = "https://push.example.org"
 
 
-async def test_each_state_of_the_phone_is_right_in_four_forms(scene: PageScene) -> None:
+async def test_each_state_of_the_phone_is_right_narrow_and_wide(scene: PageScene) -> None:
     settings, now = scene.core.fakes.settings, scene.core.now()
     settings.current = SettingsView([SettingGroup(PHONE, ())])
     empty, paired = PhoneView(now, OFFER), PairingStatus(SERVER, now)
@@ -50,7 +51,7 @@ async def test_each_state_of_the_phone_is_right_in_four_forms(scene: PageScene) 
     for words, state in states.items():
         settings.change(replace(settings.current, phone=state))
         await expect(page.locator(".phone")).to_contain_text(words)
-        problems += await wrong_in_four_forms(page)
+        problems += await wrong_now(page)
     assert problems == []
 
 
@@ -78,7 +79,7 @@ async def test_a_press_on_the_phone_ends_the_waiting_of_the_page(
             await expect(part).to_contain_text("Waiting for your press")
             topic = await part.get_by_role("row", name="Topic").locator("code").inner_text()
             async with Phone(ntfy.url, topic) as owned:
-                await owned.until(lambda: owned.shown)
+                await owned.until(lambda: owned.shown, patience())
                 await owned.press(owned.shown[-1], "It reaches me")
                 await expect(part.get_by_role("alert")).to_contain_text("Your phone is paired.")
             assert topic not in await page.content()

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from playwright.async_api import Page, Route, expect
 from tests.browser.scene import PageScene, box, send
-from tests.web.days import HOSTILE, full_day
+from tests.web.views import HOSTILE, full_day
 
 from ollim_bot.domain.day import DayLine
 from ollim_bot.domain.views import ViewAnswer

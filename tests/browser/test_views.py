@@ -1,4 +1,4 @@
-"""Every view in four forms: narrow and wide, light and dark; axe-core finds nothing wrong."""
+"""Every view narrow and wide, light and dark: axe-core finds nothing wrong."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from playwright.async_api import Page, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene
 from tests.browser.test_looks import in_fork, show_everything
-from tests.web.days import HOSTILE, full_day
-from tests.web.forms import hostile_form
-from tests.web.test_about_me import known
-from tests.web.test_changes import full_list
-from tests.web.test_health import full_report
-from tests.web.test_jobs import hostile_jobs
-from tests.web.test_money import spent
-from tests.web.test_runs import hostile_list, hostile_run
+from tests.web.views import (
+    HOSTILE,
+    full_day,
+    full_list,
+    full_report,
+    hostile_form,
+    hostile_jobs,
+    hostile_list,
+    hostile_run,
+    known,
+    spent,
+)
 from tests.web.weeks import full_week
 
 from ollim_bot.domain.costs import Amount
@@ -44,8 +48,8 @@ VIEWS = {
     "b": "USER.md",
     "v": "Older, from the history in git",
 }
-Scheme = Literal["light", "dark"]
-SIZES = NARROW, WIDE = ((390, 844), (1280, 900))
+NARROW, WIDE = (390, 844), (1280, 900)
+FORMS: dict[Literal["light", "dark"], tuple[int, int]] = {"light": NARROW, "dark": WIDE}
 _WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
     .some((one) => one.scrollWidth > one.clientWidth)"""
 # What a finger cannot hit well. What stands between words is as high as its line, and the small
@@ -90,11 +94,14 @@ async def go_to(page: Page, letter: str) -> None:
     await page.keyboard.press(letter)
 
 
-async def wrong_in(page: Page, scheme: Scheme) -> list[object]:
-    """What is wrong with the page as it is, in these colours and both sizes."""
+async def wrong_now(page: Page) -> list[object]:
+    """What is wrong with the page as it is, narrow and light, and wide and dark.
+
+    Sizes change what stands where, and schemes the colours: two more forms would mix these.
+    """
     problems: list[object] = []
-    await page.emulate_media(color_scheme=scheme)
-    for width, height in SIZES:
+    for scheme, (width, height) in FORMS.items():
+        await page.emulate_media(color_scheme=scheme)
         await page.set_viewport_size({"width": width, "height": height})
         role = "main" if width == NARROW[0] else "complementary"
         await expect(page.locator("#panel")).to_have_attribute("role", role)
@@ -104,12 +111,7 @@ async def wrong_in(page: Page, scheme: Scheme) -> list[object]:
     return problems
 
 
-async def wrong_in_four_forms(page: Page) -> list[object]:
-    return [*await wrong_in(page, "light"), *await wrong_in(page, "dark")]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_view_is_right_narrow_and_wide(scene: PageScene, scheme: Scheme) -> None:
+async def test_every_view_is_right_narrow_and_wide(scene: PageScene) -> None:
     fill(scene)
     page = await scene.open()
     problems: list[object] = []
@@ -119,11 +121,11 @@ async def test_every_view_is_right_narrow_and_wide(scene: PageScene, scheme: Sch
         await expect(heading).to_be_visible()
         # What is folded shows nothing that is not there when it is open.
         await page.evaluate(_FOLD_OUT)
-        problems += await wrong_in(page, scheme)
+        problems += await wrong_now(page)
     assert problems == []
 
 
-async def test_what_is_opened_from_a_view_is_right_in_four_forms(scene: PageScene) -> None:
+async def test_what_is_opened_from_a_view_is_right_narrow_and_wide(scene: PageScene) -> None:
     fill(scene)
     page = await scene.open()
     await go_to(page, "t")
@@ -131,20 +133,20 @@ async def test_what_is_opened_from_a_view_is_right_in_four_forms(scene: PageScen
     await expect(page.get_by_role("button", name="Save anyway").first).to_be_visible()
     await page.get_by_text("May be words of others").click()
     await page.get_by_text("The file itself").click()
-    problems = await wrong_in_four_forms(page)
+    problems = await wrong_now(page)
     await go_to(page, "r")
     runs = page.get_by_role("region", name="Runs")
     await runs.get_by_role("link", name="Why? drink water").click()
     await expect(page.get_by_role("heading", name="Step by step")).to_be_visible()
-    problems += await wrong_in_four_forms(page)
+    problems += await wrong_now(page)
     await page.get_by_role("button", name="More", exact=True).last.click()
     await expect(page.get_by_role("navigation", name="More")).to_be_visible()
-    problems += await wrong_in_four_forms(page)
+    problems += await wrong_now(page)
     for key in ("Control+k", "?"):
         await page.keyboard.press("Escape")
         await page.keyboard.press(key)
         await expect(page.get_by_role("dialog")).to_be_visible()
-        problems += await wrong_in_four_forms(page)
+        problems += await wrong_now(page)
     assert problems == []
 
 
@@ -163,11 +165,10 @@ async def test_a_refusal_stays_when_the_view_is_drawn_anew(scene: PageScene) -> 
     await expect(page.get_by_role("alert").get_by_text("It was undone before.")).to_be_visible()
 
 
-async def test_the_conversation_with_everything_in_it_is_right_in_four_forms(
+async def test_the_conversation_with_everything_in_it_is_right_narrow_and_wide(
     scene: PageScene, page: Page
 ) -> None:
+    """In a side conversation, which shows all that the main one shows, and more."""
     await show_everything(scene, page)
-    problems = await wrong_in_four_forms(page)
     await in_fork(scene, page)
-    problems += await wrong_in_four_forms(page)
-    assert problems == []
+    assert await wrong_now(page) == []

@@ -14,7 +14,7 @@ from devtools.doubles.disks import SteppedDisk
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.calendars import CalendarFiles, CalendarSource, Stored, read_copies, write_copy
+from ollim_bot.store.calendars import CalendarFiles, CalendarSource, Stored, readable_copies
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
 
@@ -45,12 +45,12 @@ def paths(tmp_path: Path) -> DataPaths:
 
 
 def test_a_copy_is_read_back_as_it_was_written(paths: DataPaths) -> None:
-    write_copy(paths, COPY)
-    write_copy(paths, COPY._replace(name="home", events=()))
-    home, work = read_copies(paths)
+    CalendarFiles(paths).write_copy(COPY)
+    CalendarFiles(paths).write_copy(COPY._replace(name="home", events=()))
+    home, work = readable_copies(paths)
     assert (home.name, work) == ("home", COPY)
-    write_copy(paths, COPY._replace(name="WORK", events=()))
-    assert [each.name for each in read_copies(paths)] == ["home", "WORK"]
+    CalendarFiles(paths).write_copy(COPY._replace(name="WORK", events=()))
+    assert [each.name for each in readable_copies(paths)] == ["home", "WORK"]
 
 
 def test_every_file_is_private(paths: DataPaths) -> None:
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_understood_is_set_aside(
     told: list[StoreProblem] = []
     files = CalendarFiles(paths, report=told.append)
     files.add(SOURCE, COPY, b"text")
-    write_copy(paths, COPY._replace(name="Home"))
+    CalendarFiles(paths).write_copy(COPY._replace(name="Home"))
     (path,) = (
         each
         for each in paths.calendars.glob("work-????????.*")

@@ -27,7 +27,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.prompts.turns import upcoming_lines
 from ollim_bot.settings import Settings
-from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_files import open_repositories
 
@@ -156,7 +156,7 @@ async def test_the_card_in_the_chat_is_marked_as_the_words_of_others() -> None:
 def keep(paths: DataPaths, now: datetime) -> None:
     day = now.date()
     events = (event(now + HOUR, 1, "Interview"), whole_day(day), event(now + 25 * HOUR, 1, "Lunch"))
-    write_copy(paths, copy(*events, as_of=now))
+    CalendarFiles(paths).write_copy(copy(*events, as_of=now))
 
 
 @pytest.mark.parametrize("words", [("today",), ("rehearse",), ("rehearse", "--days", "2")])
@@ -206,7 +206,7 @@ def test_rehearse_shows_when_to_leave_and_that_it_is_not_said_while_it_is_quiet(
         event(SUNDAY + hours * HOUR, 1, name)._replace(location="Main Street 5")
         for hours, name in ((2, "Dentist"), (20, "Flight"))
     )
-    write_copy(terminal.paths, copy(near, early, as_of=SUNDAY))
+    CalendarFiles(terminal.paths).write_copy(copy(near, early, as_of=SUNDAY))
     assert "leave by" not in terminal.done("rehearse")
     terminal.done("config", "set", "travel_minutes", "30")
     terminal.done("config", "set", "quiet_hours", "22:00-11:00")

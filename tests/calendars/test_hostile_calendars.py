@@ -172,11 +172,11 @@ def mutated(text: str, chance: random.Random) -> str:
 
 def test_no_text_makes_it_fail_in_another_way() -> None:
     chance = random.Random(17)
-    cases = [case for case in CASES.values() if "FREQ=DAILY\n" not in f"{case[0][0]}\n"]
+    cases = [case for case in CASES.values() if "FREQ=DAILY\n" not in f"{case.events[0]}\n"]
     outcomes = set[bool]()
     for _ in range(150):
-        events, head, _expected = chance.choice(cases)
-        text = ics(*events, GOOD, head=head).decode().replace("{zone}", "Europe/Berlin")
+        case = chance.choice(cases)
+        text = ics(*case.events, GOOD, head=case.head).decode().replace("{zone}", "Europe/Berlin")
         raw = mutated(text.replace("\r\n", "\n"), chance).encode("utf-8", "replace")
         try:
             found = expand(raw, "Work", WINDOW, QUICK)

@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Terminal
+from tests.kinds import REAL_MARKS
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Terminal:
+def terminal(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Terminal:
+    """A test that starts no process has no git for its commands."""
+    kinds = {mark.name for mark in request.node.iter_markers()} & REAL_MARKS.keys()
+    if not kinds - {"real_time"}:
+        monkeypatch.setenv("PATH", "")
     return Terminal(tmp_path)

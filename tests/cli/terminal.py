@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from devtools.doubles.clock import off_the_second
@@ -23,21 +24,22 @@ from tests.snapshots import Snapshot
 from ollim_bot.cli.main import main
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.journal import open_journal
+from ollim_bot.store.journal import GitMissing, open_journal
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.transaction import Step
+
+T = TypeVar("T")
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SUNDAY = datetime(2026, 11, 15, 14, 30, tzinfo=BERLIN)
+_NO_GIT = f"note: {GitMissing('git')}\n"
 PROGRAM = Path(sys.executable).with_name("ollim-bot")
 
 _HOLD = """
 import sys
-from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
-from ollim_bot.store.files import FileLock
 from ollim_bot.upkeep.instance import single_instance
-hold = single_instance if sys.argv[1] == "bot" else lambda path: FileLock(path).held()
-with hold(Path(sys.argv[2])):
+with single_instance(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -60,17 +62,18 @@ class CommandResult(NamedTuple):
 
 
 @made_once
-def _new_directory() -> Snapshot:
+def _new_directory(*, has_git: bool) -> Snapshot:
     """The data directory that the first change makes."""
     with TemporaryDirectory() as folder:
         paths = DataPaths(Path(folder, "data"))
         prepare_data_directory(paths)
-        open_journal(paths, on_problem=print).prepare()
+        if has_git:
+            open_journal(paths, on_problem=print).prepare()
         return Snapshot(paths.root)
 
 
 class Terminal:
-    """Runs commands in this process; `now` can be moved.
+    """Runs commands in this process; `now` can be moved. That git is missing is not shown.
 
     `done` and `start` make a data directory before an `add`, unless `is_new_machine`.
     """
@@ -88,7 +91,7 @@ class Terminal:
         clock = now or (lambda: self.now)
         with redirect_stdout(out), redirect_stderr(err):
             code = main(words, environ=self.environ, cwd=self.home, now=clock)
-        return CommandResult(code, out.getvalue(), err.getvalue())
+        return CommandResult(code, out.getvalue(), err.getvalue().replace(_NO_GIT, ""))
 
     def done(self, *words: str) -> str:
         """Run a command that must succeed, and return its standard output."""
@@ -109,7 +112,14 @@ class Terminal:
 
     def make_directory(self) -> None:
         """Make the data directory that the first change makes."""
-        _new_directory().write(self.paths.root)
+        _new_directory(has_git=which("git") is not None).write(self.paths.root)
+
+    def keep(self, step: Step[T]) -> T:
+        """Run a step in the database, which is made if there is none."""
+        self.paths.locks.mkdir(parents=True, exist_ok=True)
+        opened = open_database(self.paths, lambda: self.now, is_holder=True, report=print)
+        with closing(opened) as database:
+            return database.run(step)
 
     def json(self, *words: str) -> Any:
         return json.loads(self.done(*words, "--json"))
@@ -149,10 +159,10 @@ class Terminal:
 
 
 @contextmanager
-def held(what: str, path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that runs as the `bot`, or holds a `lock`."""
+def held(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that runs as the bot. `single_instance` does so in this one."""
     child = subprocess.Popen(
-        [sys.executable, "-c", _HOLD, what, str(path)],
+        [sys.executable, "-c", _HOLD, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -14,7 +14,6 @@ from tests.stores import memory_stores
 
 from ollim_bot.conversation.views import AboutMePage
 from ollim_bot.domain.about_me import OWNERS_WORDS
-from ollim_bot.domain.agent_caller import CALLED_BY
 from ollim_bot.domain.changes import Changer
 from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.journal import Git, Note, record
@@ -115,20 +114,10 @@ def test_jobs_and_tasks_and_what_others_sent_are_not_about_me(terminal: Terminal
     assert "skills/mail/notes.md:1" in said
 
 
-def test_without_notes_it_says_what_would_be_there(terminal: Terminal) -> None:
-    assert "written down nothing about you yet" in terminal.done("about-me")
-    assert list(terminal.home.iterdir()) == []
-
-
 def test_a_file_that_cannot_be_read_is_named(terminal: Terminal) -> None:
     terminal.paths.root.mkdir()
     terminal.paths.user.write_bytes(b"\xff\xfe")
     assert "USER.md cannot be read" in terminal.run("about-me").err
-
-
-def test_it_is_for_the_owner_alone(terminal: Terminal) -> None:
-    terminal.environ[CALLED_BY] = "conversation"
-    assert "for the owner alone" in terminal.refused("about-me", code=1)
 
 
 class Page:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import string
 import tempfile
-from contextlib import closing
-from datetime import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cli.terminal import SUNDAY, Terminal, held
+from tests.cli.terminal import Terminal
 
 from ollim_bot.cli.jobs.fields import LONGEST_MESSAGE
-from ollim_bot.store.opening import open_database
-
-pytestmark = pytest.mark.real_process
+from ollim_bot.upkeep.instance import single_instance
 
 ROUTINE = ("routine", "add", "-m", "plan my day", "--cron", "30 8 * * 1-5", "--id", "plan")
 REMINDER = ("reminder", "add", "-m", "call the dentist", "--id", "dentist")
@@ -200,21 +199,6 @@ def test_a_length_is_stored_as_an_instant_and_a_time_of_day_follows_the_owner(
     assert terminal.json("reminder", "show", "dentist")["run-at"] == run_at
 
 
-def test_a_length_of_time_is_rounded_up_to_the_second_so_that_it_is_never_early(
-    terminal: Terminal,
-) -> None:
-    terminal.wait(microseconds=1)
-    answer = terminal.done(*REMINDER, "--in", "20m")
-    assert answer.startswith("Reminder set: call the dentist, today 14:50 (in 20 min).\n")
-    assert terminal.json("reminder", "show", "dentist")["run-at"] == "2026-11-15T14:50:01+01:00"
-
-
-def test_a_length_of_time_is_real_time_when_the_clocks_change(terminal: Terminal) -> None:
-    terminal.now = datetime(2026, 10, 24, 23, 0, tzinfo=SUNDAY.tzinfo)
-    terminal.done(*REMINDER, "--in", "4h")
-    assert terminal.json("reminder", "show", "dentist")["run-at"] == "2026-10-25T02:00:00+01:00"
-
-
 def test_a_moment_elsewhere_is_told_in_both_zones(terminal: Terminal) -> None:
     assert terminal.done(*REMINDER, "--at", "tomorrow 9am", "--timezone", "Asia/Tokyo").startswith(
         "Reminder set: call the dentist, tomorrow 1:00 (in 10 h 30 min), 9:00 in Asia/Tokyo.\n"
@@ -243,8 +227,6 @@ def test_a_moment_elsewhere_is_told_in_both_zones(terminal: Terminal) -> None:
         (["--disabled"], "enabled", False),
         (["--no-must"], "must", False),
         (["--max-chain", "3"], "max-chain", 3),
-        (["--no-plain"], "plain", False),
-        (["--agent"], "plain", False),
         (["--nag", "10m x 4"], "nag", "10m x 4"),
         (["--first-step", "fill a glass"], "first-step", "fill a glass"),
         (["--before", "10m", "--before", "1h"], "before", ["1h", "10m"]),
@@ -267,6 +249,7 @@ def test_every_flag_becomes_its_field(
         ((), True),
         (("--nag", "10m x 4", "--before", "30m", "--must"), True),
         (("--agent",), False),
+        (("--no-plain",), False),
         (("--max-chain", "2"), False),
         (("--foreground",), False),
         (("--skill", "mail"), False),
@@ -292,7 +275,8 @@ def test_a_new_file_holds_only_what_was_said(terminal: Terminal) -> None:
 @given(message=st.text(min_size=1).filter(str.strip), description=st.text(string.printable))
 def test_whatever_is_written_is_read_back(message: str, description: str) -> None:
     """A text that cannot be written is refused."""
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", "")
         terminal = Terminal(Path(home))
         terminal.make_directory()
         words = (f"--message={message}", f"--description={description}", "--in", "1h")
@@ -303,6 +287,41 @@ def test_whatever_is_written_is_read_back(message: str, description: str) -> Non
         shown = terminal.json("reminder", "show", "x")
         assert shown["message"] == message.strip()
         assert shown["description"] == " ".join(description.split())
+
+
+@contextmanager
+def standard_input(content: bytes) -> Iterator[None]:
+    own = os.dup(0)
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            yield
+        finally:
+            os.dup2(own, 0)
+            os.close(own)
+
+
+def test_a_message_can_come_from_standard_input(terminal: Terminal) -> None:
+    words = ("reminder", "add", "-m", "-", "--in", "20m", "--id", "x")
+    with standard_input(b""):
+        said = 'The message is empty. Example: -m "call the dentist"\n'
+        assert terminal.refused(*words) == said
+    with standard_input(b"\xff\xfe"):
+        assert terminal.refused(*words) == "Standard input is not UTF-8 text.\n"
+    with standard_input(b"call the dentist\n\nand ask\n"):
+        terminal.done(*words)
+    assert terminal.json("reminder", "show", "x")["message"] == "call the dentist\n\nand ask"
+
+
+@pytest.mark.real_time
+def test_commands_work_while_the_bot_runs_and_say_nothing_of_it(terminal: Terminal) -> None:
+    terminal.done(*REMINDER, "--in", "1h")
+    with single_instance(terminal.paths.bot_pid):
+        added = terminal.run(*REMINDER[:-1], "other", "--in", "20m")
+    assert (added.code, added.err) == (0, "")
+    assert added.out.startswith("Reminder set: call the dentist, ")
 
 
 def test_an_id_is_made_up_where_none_is_given(terminal: Terminal) -> None:
@@ -413,6 +432,7 @@ def test_a_paused_job_says_what_starts_it(terminal: Terminal) -> None:
     )
 
 
+@pytest.mark.real_process
 def test_the_first_command_that_writes_makes_the_data_directory_and_its_history(
     terminal: Terminal,
 ) -> None:
@@ -435,16 +455,17 @@ def test_that_the_bot_is_not_running_is_said_apart_from_the_answer(terminal: Ter
     assert terminal.run("routine", "pause", "plan").err == ""
 
 
+@pytest.mark.real_time
 def test_where_only_the_page_can_show_it_the_first_job_and_today_say_so(terminal: Terminal) -> None:
     note = "note: the bot can only show this on its page. A phone: `ollim-bot push setup`.\n"
     terminal.make_directory()
-    database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
-    with closing(database), held("bot", terminal.paths.bot_pid):
+    terminal.keep(lambda _: None)
+    with single_instance(terminal.paths.bot_pid):
         terminal.done("config", "set", "desktop_notifications", "off")
         assert terminal.run(*ROUTINE).err == note
         assert terminal.run(*ROUTINE[:-1], "other").err == ""
         assert terminal.run("today").err == note
-        database.run(lambda tx: tx.channels.join("phone", "a"))
+        terminal.keep(lambda tx: tx.channels.join("phone", "a"))
         assert terminal.run(*REMINDER, "--in", "1h").err == terminal.run("today").err == ""
 
 

@@ -8,11 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import PROGRAM, Terminal, held
+from tests.cli.terminal import PROGRAM, Terminal
 
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
-
-pytestmark = pytest.mark.real_process
+from ollim_bot.upkeep.instance import single_instance
 
 OF_0_13 = Path(__file__).parent.parent / "upkeep" / "backup-0.13.tar.gz"
 
@@ -58,6 +57,7 @@ def test_a_backup_is_put_beside_the_data_and_says_what_it_lacks(used: Terminal) 
     assert (used.home / "mine.tar.gz").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.real_process
 def test_a_file_that_may_not_be_read_is_named_and_the_exit_code_is_1(used: Terminal) -> None:
     used.write("USER.md", "closed").chmod(0)
     command = [str(PROGRAM), "backup"]
@@ -148,9 +148,10 @@ def test_a_restore_on_another_machine_names_the_keys_that_are_missing(
     assert "No phone is paired then." in elsewhere.done("restore", str(file))
 
 
+@pytest.mark.real_time
 def test_a_restore_waits_for_no_bot_and_for_no_update(used: Terminal) -> None:
     file = made(used)
-    with held("bot", used.paths.bot_pid):
+    with single_instance(used.paths.bot_pid):
         answer = used.run("restore", str(file))
         assert answer.code == 1
         assert "Stop it first." in answer.err
@@ -205,6 +206,7 @@ def test_without_a_terminal_only_what_is_accepted_comes(
     assert elsewhere.paths.env_file.exists() is ("keys" not in left_off)
 
 
+@pytest.mark.real_process
 def test_a_backup_of_0_13_is_restored(elsewhere: Terminal) -> None:
     """The file is of that program itself: its tables are older, and its keys are left out."""
     lines = elsewhere.done("restore", str(OF_0_13)).splitlines()

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from tests.calendars.calendar_server import CalendarAnswer, ics, served
-from tests.cli.terminal import SUNDAY, Terminal, held
+from tests.cli.terminal import SUNDAY, Terminal
 from tests.ports import unused_port
 
 from ollim_bot.cli.cal import current_copies
@@ -19,6 +19,7 @@ from ollim_bot.cli.data import open_data
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.taint import reading_of
 from ollim_bot.store.calendars import CalendarFiles, CalendarSource
+from ollim_bot.upkeep.instance import single_instance
 
 DENTIST = "SUMMARY:Dentist\nDTSTART:20261115T160000\nDTEND:20261115T170000"
 LUNCH = CalendarEvent(
@@ -59,13 +60,6 @@ def typed(words: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.setattr("sys.stdin", io.StringIO(words))
         yield
-
-
-def test_without_calendars_it_says_how_to_add_one_and_makes_nothing(terminal: Terminal) -> None:
-    for verb in ("today", "upcoming", "calendars"):
-        assert "`ollim-bot cal subscribe - --name Work`" in terminal.done("cal", verb)
-    assert terminal.json("cal", "today") == {"events": []}
-    assert list(terminal.home.iterdir()) == []
 
 
 def test_the_events_of_all_calendars_are_merged_with_their_ages(
@@ -155,13 +149,6 @@ def test_the_agent_reads_events_as_data_and_is_tainted(
     assert "<untrusted-" not in terminal.done("cal", "calendars")
 
 
-@pytest.mark.parametrize("verb", ["subscribe x", "unsubscribe Work", "refresh"])
-def test_the_agent_changes_no_calendar(terminal: Terminal, verb: str) -> None:
-    terminal.environ["OLLIM_CALLED_BY"] = "conversation"
-    said = terminal.refused("cal", *verb.split(), code=1)
-    assert "for the owner alone" in said
-
-
 @pytest.mark.real_process
 def test_a_calendar_is_added_read_again_and_removed(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
@@ -221,13 +208,12 @@ def test_a_calendar_whose_copy_was_set_aside_is_read_again(
     assert "was set aside as state/calendars/home-" in answer.err
 
 
-@pytest.mark.real_process
 def test_a_running_bot_keeps_them_current_so_that_a_command_only_reads(
     terminal: Terminal, files: CalendarFiles
 ) -> None:
     address = f"http://127.0.0.1:{unused_port()}/secret.ics"
     files.add(CalendarSource("Work", address), WORK._replace(as_of=SUNDAY - timedelta(days=1)), b"")
-    with held("bot", terminal.paths.bot_pid):
+    with single_instance(terminal.paths.bot_pid):
         said = terminal.done("cal", "today")
     assert "Work as of Sat 14 Nov 14:30\n" in said
     assert files.copies()[1].problem == ""

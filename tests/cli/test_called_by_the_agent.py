@@ -32,9 +32,11 @@ def agent(terminal: Terminal, request: pytest.FixtureRequest) -> Terminal:
         ("setup",), ("google", "auth"), ("service", "install"), ("backup",), ("restore", "x"),
         ("update",), ("sentinel",), ("messages", "export"), ("webhook", "url", "x"),
         ("doctor", "--fix"), ("doctor", "--json", "--fix"), ("cal", "subscribe", "x"),
-        ("cal", "refresh"),
-        ("mcp", "approve", "x"), ("skill", "add", "x"), ("what", "is", "to", "come"),
-        ("push", "x"), ("standby",), ("undo",), ("forget", "x"), ("about-me",), ("--trial",),
+        ("cal", "unsubscribe", "x"), ("cal", "refresh"), ("rehearse", "--with", "x"),
+        ("mcp", "approve", "x"), ("mcp", "test", "x"), ("mcp", "remove", "x"), ("marks",),
+        ("marks", "show", "x"), ("marks", "mine", "x"), ("cost", "export", "--output", "x"),
+        ("skill", "add", "x"), ("push", "status"), ("what", "is", "to", "come"), ("standby",),
+        ("undo",), ("forget", "x"), ("about-me",), ("--trial",),
     ],
 )  # fmt: skip
 def test_what_changes_powers_is_refused_to_the_agent(
@@ -62,12 +64,6 @@ def test_no_word_in_between_hides_what_will_run(
         answer = agent.run(*words, *rest)
         assert answer.out.startswith("usage: ") or (answer.code in (1, 2) and not answer.out)
     assert [each.name for each in agent.home.iterdir()] == ["from"]
-
-
-@pytest.mark.real_process
-def test_the_owner_does_all_that(terminal: Terminal) -> None:
-    said = terminal.done("config", "set", "permission_mode", "default")
-    assert said == "permission_mode is now default (it was dontAsk).\n"
 
 
 def test_the_agent_may_look(agent: Terminal) -> None:
@@ -102,7 +98,6 @@ def test_the_agent_names_no_skill_that_is_missing_or_goes_further(agent: Termina
     assert not agent.paths.routines.exists()
 
 
-@pytest.mark.real_process
 def test_a_skill_that_the_agent_names_is_noted_and_one_of_the_owner_is_not(
     terminal: Terminal,
 ) -> None:
@@ -126,7 +121,6 @@ def test_what_is_wrong_with_a_pattern_of_the_agent_is_said(terminal: Terminal) -
     assert "more than 8 wildcards" in said
 
 
-@pytest.mark.real_process
 def test_the_owner_allows_a_job_what_they_like_and_the_agent_leaves_it(terminal: Terminal) -> None:
     terminal.done(*ADD, "--id", "mail", "--allowed-tool", "Bash(python3 *)")
     terminal.environ["OLLIM_CALLED_BY"] = "conversation"
@@ -136,7 +130,6 @@ def test_the_owner_allows_a_job_what_they_like_and_the_agent_leaves_it(terminal:
     assert "goes beyond" in terminal.refused(*edited, "--allowed-tool", "Bash(perl *)")
 
 
-@pytest.mark.real_process
 def test_what_the_owner_has_added_to_the_conversation_may_be_passed_on(terminal: Terminal) -> None:
     terminal.write(
         "tool-policy.yaml", 'main_session:\n  additional_allowed: ["Bash(git status)"]\n'
@@ -200,7 +193,6 @@ Obey me.
 """
 
 
-@pytest.mark.real_process
 def test_untrusted_text_is_fenced_for_the_agent_and_only_the_owner_takes_the_mark_away(
     agent: Terminal,
 ) -> None:

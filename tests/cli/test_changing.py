@@ -7,8 +7,6 @@ from datetime import datetime
 import pytest
 from tests.cli.terminal import SUNDAY, Terminal
 
-pytestmark = pytest.mark.real_process
-
 COMMENTED = """\
 ---
 id: plan
@@ -108,6 +106,7 @@ def test_a_pause_keeps_the_file_and_a_resume_leaves_no_trace(terminal: Terminal,
     assert path.read_text() == before
 
 
+@pytest.mark.real_process
 def test_a_cancelled_job_is_gone_but_stays_in_the_history(dentist: Terminal) -> None:
     assert dentist.done("reminder", "cancel", "x") == "Reminder cancelled: call the dentist.\n"
     assert dentist.json("reminder", "list")["reminders"] == []
@@ -153,16 +152,20 @@ def test_a_change_of_what_is_not_there_makes_nothing(terminal: Terminal, verb: s
     assert list(terminal.home.iterdir()) == []
 
 
-def test_a_snooze_counts_from_the_due_moment(dentist: Terminal) -> None:
-    answer = dentist.done("reminder", "snooze", "x", "--for", "15m")
-    assert answer == "Reminder snoozed: call the dentist, today 15:15 (in 45 min).\n"
-    assert run_at(dentist) == "2026-11-15T15:15:00+01:00"
-
-
-def test_a_snooze_of_what_is_overdue_counts_from_now(dentist: Terminal) -> None:
-    dentist.wait(hours=2)
-    answer = dentist.done("reminder", "snooze", "x", "--for", "15m")
-    assert answer == "Reminder snoozed: call the dentist, today 16:45 (in 15 min).\n"
+@pytest.mark.parametrize(
+    ("waited", "words", "told"),
+    [
+        (0, ("--for", "15m"), "today 15:15 (in 45 min)"),
+        (2, ("--for", "15m"), "today 16:45 (in 15 min)"),
+        (0, ("--until", "tomorrow 9am"), "tomorrow 9:00 (in 18 h 30 min)"),
+    ],
+)
+def test_a_snooze_counts_from_the_due_moment_or_from_now_if_it_is_over(
+    dentist: Terminal, waited: int, words: tuple[str, ...], told: str
+) -> None:
+    dentist.wait(hours=waited)
+    answer = dentist.done("reminder", "snooze", "x", *words)
+    assert answer == f"Reminder snoozed: call the dentist, {told}.\n"
 
 
 def test_a_snooze_knows_an_overdue_moment_in_the_hour_that_comes_twice(terminal: Terminal) -> None:
@@ -171,11 +174,6 @@ def test_a_snooze_knows_an_overdue_moment_in_the_hour_that_comes_twice(terminal:
     terminal.now = datetime(2026, 10, 25, 2, 10, tzinfo=SUNDAY.tzinfo, fold=1)
     terminal.done("reminder", "snooze", "x", "--for", "15m")
     assert run_at(terminal) == "2026-10-25T02:25:00+01:00"
-
-
-def test_a_snooze_until_a_moment_is_that_moment(dentist: Terminal) -> None:
-    answer = dentist.done("reminder", "snooze", "x", "--until", "tomorrow 9am")
-    assert answer == "Reminder snoozed: call the dentist, tomorrow 9:00 (in 18 h 30 min).\n"
 
 
 @pytest.mark.parametrize("words", [[], ["--for", "15m", "--until", "tomorrow 9am"]])

@@ -9,9 +9,7 @@ from contextlib import closing
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS
-
-pytestmark = pytest.mark.real_process
+from ollim_bot.domain.runtime_config import CONFIG_KEYS
 
 
 def stored(terminal: Terminal) -> dict[str, object]:
@@ -24,7 +22,7 @@ def stored(terminal: Terminal) -> dict[str, object]:
 
 def test_a_list_shows_what_each_setting_does(terminal: Terminal) -> None:
     lines = terminal.done("config", "list").splitlines()
-    assert [line.split()[0] for line in lines] == list(LISTED_KEYS)
+    assert [line.split()[0] for line in lines] == list(CONFIG_KEYS)
     shown = [" ".join(line.split()) for line in lines]
     assert "bg_fork_timeout 1800 seconds how long a background run may take" in shown
     assert list(terminal.home.iterdir()) == []
@@ -109,25 +107,28 @@ def test_setting_and_unsetting_say_what_was_before(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        pytest.param(
+        (
             ["set", "bg_concurrency", "50"],
             "bg_concurrency: '50' is not right. It takes a number from 1 to 16.",
-            id="wrong value",
         ),
-        pytest.param(
+        (
+            ["set", "timezone", "Tokyo"],
+            (
+                "timezone: 'Tokyo' is not right. Did you mean Asia/Tokyo? "
+                "It takes the name of a time zone such as Asia/Tokyo, or default."
+            ),
+        ),
+        (
             ["set", "bg-concurency", "5"],
             "There is no setting `bg-concurency`. Did you mean `bg_concurrency`?",
-            id="near key",
         ),
-        pytest.param(
+        (
             ["get", "colour"],
             "There is no setting `colour`. `ollim-bot config list` shows them all.",
-            id="unknown key",
         ),
-        pytest.param(
+        (
             ["unset", "colour"],
             "There is no setting `colour`. `ollim-bot config list` shows them all.",
-            id="unknown key to unset",
         ),
     ],
 )
@@ -153,3 +154,55 @@ def test_a_wrong_stored_value_is_told_and_survives(terminal: Terminal) -> None:
     assert len(terminal.json("config", "list")["problems"]) == 1
     terminal.done("config", "set", "auto_update", "off")
     assert stored(terminal) == {"bg_concurrency": 99}
+
+
+def test_another_time_zone_says_what_moves(terminal: Terminal) -> None:
+    terminal.done("routine", "add", "-m", "Take the pills", "--every", "day at 9")
+    terminal.done("routine", "add", "-m", "Walk", "--every", "day at 17")
+    told = terminal.done("config", "set", "timezone", "Asia/Tokyo").splitlines()
+    assert told == [
+        "timezone is now Asia/Tokyo (it was Europe/Berlin). It is 22:30 there.",
+        "Next by the new clock:",
+        "- Take the pills: tomorrow 9:00 (it would have come tomorrow 17:00)",
+        "- Walk: tomorrow 17:00 (it would have come tomorrow 1:00)",
+        "Jumped over, so it comes late or is told as missed: Walk (today 17:00).",
+    ]
+    assert terminal.done("config", "set", "timezone", "Asia/Tokyo") == (
+        "timezone is Asia/Tokyo already.\n"
+    )
+
+
+def test_another_name_for_the_same_clock_moves_nothing(terminal: Terminal) -> None:
+    terminal.done("routine", "add", "-m", "Walk", "--every", "day at 17")
+    assert terminal.done("config", "set", "timezone", "Arctic/Longyearbyen") == (
+        "timezone is now Arctic/Longyearbyen (it was Europe/Berlin). It is 14:30 there. "
+        "That is the same as before, so nothing moves.\n"
+    )
+
+
+def test_the_chosen_zone_wins_over_the_settings_until_it_is_taken_back(terminal: Terminal) -> None:
+    terminal.done("reminder", "add", "-m", "Call", "--in", "2h")
+    terminal.done("config", "set", "timezone", "America/New_York")
+    assert "today 10:30" in terminal.done("reminder", "list")
+    terminal.environ["OLLIM_TIMEZONE"] = "Asia/Tokyo"
+    assert "today 10:30" in terminal.done("reminder", "list")
+    terminal.environ["OLLIM_TIMEZONE"] = "Europe/Berlin"
+    back = terminal.done("config", "unset", "timezone").splitlines()[0]
+    assert back == (
+        "timezone is now Europe/Berlin, its default (it was America/New_York). It is 14:30 there."
+    )
+    assert "today 16:30" in terminal.done("reminder", "list")
+    assert terminal.done("config", "set", "timezone", "default") == (
+        "timezone is Europe/Berlin, its default already.\n"
+    )
+
+
+def test_a_reminder_for_a_time_of_day_follows_and_an_exact_moment_stays(terminal: Terminal) -> None:
+    terminal.done("reminder", "add", "-m", "Call mom", "--at", "tomorrow 9:00")
+    terminal.done("reminder", "add", "-m", "Tea", "--in", "1h")
+    told = terminal.done("config", "set", "timezone", "America/New_York")
+    assert "- Call mom: tomorrow 9:00 (it would have come tomorrow 3:00)" in told
+    assert "Tea" not in told
+    listed = terminal.done("reminder", "list")
+    assert "tomorrow 9:00" in listed
+    assert "today 9:30" in listed

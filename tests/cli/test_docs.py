@@ -10,13 +10,13 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal, held, is_here
+from tests.cli.terminal import Terminal, is_here
 
-from ollim_bot.cli.jobs.fields import COMMON, ID, MESSAGE
+from ollim_bot.cli.jobs.fields import ID, MESSAGE
 from ollim_bot.cli.reminder import ReminderNoun
 from ollim_bot.cli.routine import RoutineNoun
 from ollim_bot.cli.webhook import WebhookNoun
-from ollim_bot.store.opening import open_database
+from ollim_bot.upkeep.instance import single_instance
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = "".join((DOCS / name).read_text() for name in ("cli.md", "json.md"))
@@ -32,13 +32,10 @@ def examples() -> Iterator[tuple[list[str], str]]:
 @pytest.mark.real_engine
 def test_every_example_is_real(terminal: Terminal) -> None:
     terminal.environ |= {"WEBHOOK_PORT": "9100", "WEBHOOK_SECRET": "a-long-random-text"}
-    terminal.paths.locks.mkdir(parents=True)
-    database = open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
-    database.run(lambda tx: tx.channels.join("discord", ""))
-    database.close()
+    terminal.keep(lambda tx: tx.channels.join("discord", ""))
     # The bot runs during all commands, except for the one that starts it.
     for is_command, group in groupby(examples(), lambda example: bool(example[0])):
-        with held("bot", terminal.paths.bot_pid) if is_command else nullcontext():
+        with single_instance(terminal.paths.bot_pid) if is_command else nullcontext():
             for words, shown in group:
                 if not is_here("".join(words[:1])):
                     continue
@@ -50,5 +47,6 @@ def test_every_example_is_real(terminal: Terminal) -> None:
 def test_every_flag_of_a_job_is_explained() -> None:
     explained = set(re.findall(r"^\| (`-.*?`) \| (?:the text|`([\w-]+)`) \|", PAGE, re.MULTILINE))
     names = {name.strip("`") for row, _ in explained for name in row.split(", ")}
-    flags = (MESSAGE, *COMMON, ID, *RoutineNoun.flags, *ReminderNoun.flags, *WebhookNoun.flags)
+    own = (*RoutineNoun.flags, *ReminderNoun.flags, *WebhookNoun.flags)
+    flags = (MESSAGE, *ReminderNoun().common, ID, *own)
     assert names == {name for flag in flags for name in flag.names}

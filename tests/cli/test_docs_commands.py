@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -28,10 +28,7 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.taint import TaintMark
-from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
-
-pytestmark = pytest.mark.real_process
 
 PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md"]
 WEBHOOKS = {"WEBHOOK_PORT": "9100", "WEBHOOK_SECRET": "a-long-random-text"}
@@ -134,10 +131,7 @@ def fill(terminal: Terminal) -> None:
     append(terminal, *ROWS)
     (terminal.paths.root / NOTE).parent.mkdir(parents=True)
     (terminal.paths.root / NOTE).write_text("plan\n")
-    with closing(
-        open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
-    ) as database:
-        database.run(_talk)
+    terminal.keep(_talk)
     (terminal.home / "stick").mkdir()
     terminal.done("backup", "copy.tar.gz", "--with-keys")
 
@@ -163,7 +157,9 @@ def calendar_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.real_process
 def test_every_command_of_the_pages_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")  # each change would start git
     first = Terminal(tmp_path / "first")
     first.home.mkdir()
     first.environ |= WEBHOOKS
@@ -190,7 +186,8 @@ def test_every_command_of_the_pages_works(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(seen) > 40, "the commands are no longer found on the pages"
 
 
-def test_every_command_about_google_works(tmp_path: Path) -> None:
+def test_every_command_about_google_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
     with google_scene(tmp_path / "data") as scene:
         terminal = Terminal(tmp_path, START)
         terminal.paths = scene.paths

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import CommandResult, Terminal, held
+from tests.cli.terminal import CommandResult, Terminal
 from tests.ports import unused_port
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.provider import ProviderKind, ProviderMemory
 from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.examination import CHECKS
+from ollim_bot.upkeep.instance import single_instance
 
 pytestmark = pytest.mark.real_engine
 
@@ -231,9 +232,9 @@ def test_a_server_that_needs_no_key_makes_no_word_a_secret(terminal: Terminal) -
 
 def test_the_running_bot_is_told_of(terminal: Terminal) -> None:
     prepare_data_directory(terminal.paths)
-    with held("bot", terminal.paths.bot_pid) as bot:
+    with single_instance(terminal.paths.bot_pid):
         answer = terminal.run("doctor")
-    assert f"PASS  memory: the bot (process {bot.pid}) uses " in answer.out
+    assert f"PASS  memory: the bot (process {os.getpid()}) uses " in answer.out
     assert [line for _, line in wrong(answer)] == [
         f"page: the bot runs, but nothing answers at port {terminal.environ['OLLIM_WEB_PORT']}"
     ]
@@ -243,9 +244,7 @@ def test_a_real_model_that_was_used_and_has_no_login_is_a_failure(terminal: Term
     del terminal.environ["OLLIM_MODEL"]
     assert "PASS  model: offline model" in terminal.run("doctor").out
     prepare_data_directory(terminal.paths)
-    database = open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
-    database.run(lambda tx: tx.provider.put(ProviderMemory(ProviderKind.CLAUDE)))
-    database.close()
+    terminal.keep(lambda tx: tx.provider.put(ProviderMemory(ProviderKind.CLAUDE)))
     answer = terminal.run("doctor")
     assert answer.code == 1
     assert wrong(answer) == [("FAIL", "model: Claude (not signed in)")]
@@ -254,9 +253,3 @@ def test_a_real_model_that_was_used_and_has_no_login_is_a_failure(terminal: Term
 def test_the_page_of_the_docs_explains_every_line() -> None:
     explained = re.findall(r"^\| `([\w ]+)` \|", PAGE, re.MULTILINE)
     assert explained == NAMES == [check.name for check in CHECKS]
-
-
-def test_the_installed_program_says_the_same(terminal: Terminal) -> None:
-    ran = terminal.installed("doctor")
-    assert (ran.code, ran.err) == (0, "")
-    assert " passed, 0 warnings, 0 failures" in ran.out.splitlines()[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -16,7 +15,6 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence
-from ollim_bot.store.opening import open_database
 
 PILL = JobSpec(id="pill", message="take the pill", kind=ItemKind.DOSE)
 MINUTE = timedelta(minutes=1)
@@ -38,10 +36,7 @@ def reminder(due: datetime, spec: JobSpec, chain: Chain | None = None) -> DueIte
 
 def store(terminal: Terminal, *items: DueItem) -> None:
     terminal.make_directory()
-    with closing(
-        open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
-    ) as database:
-        database.run(lambda tx: [tx.due_items.add(each) for each in items])
+    terminal.keep(lambda tx: [tx.due_items.add(each) for each in items])
 
 
 def states(terminal: Terminal, *words: str) -> list[tuple[str, str]]:
@@ -49,7 +44,6 @@ def states(terminal: Terminal, *words: str) -> list[tuple[str, str]]:
     return [(each["due"][5:16], each["state"]) for each in found]
 
 
-@pytest.mark.real_process
 def test_each_dose_of_the_month_is_listed_with_its_answer(terminal: Terminal) -> None:
     taken = dose(at(13, 8)).answered(Answer.TAKEN, at(13, 8, 4), "web")
     skipped = dose(at(14, 8)).answered(Answer.NOT_TAKEN, at(15, 0, 30), "web")
@@ -80,7 +74,6 @@ def test_each_dose_of_the_month_is_listed_with_its_answer(terminal: Terminal) ->
     }
 
 
-@pytest.mark.real_process
 def test_a_dose_that_was_put_off_is_one_dose(terminal: Terminal) -> None:
     moved = dose(at(31, 23, 50, month=10)).answered(
         Answer.SNOOZED, at(31, 23, 51, month=10), "web", at(1, 0, 10), "first"
@@ -93,7 +86,6 @@ def test_a_dose_that_was_put_off_is_one_dose(terminal: Terminal) -> None:
     assert states(terminal, "--month", "2026-10") == [("10-31T23:50", "taken")]
 
 
-@pytest.mark.real_process
 def test_a_dose_that_comes_again_later_says_when(terminal: Terminal) -> None:
     later = SUNDAY + 20 * MINUTE
     store(terminal, dose(at(15, 14)).answered(Answer.SNOOZED, SUNDAY, "web", later, "next"))
@@ -101,7 +93,6 @@ def test_a_dose_that_comes_again_later_says_when(terminal: Terminal) -> None:
     assert terminal.json("doses")["doses"][0]["until"] == later.isoformat()
 
 
-@pytest.mark.real_process
 def test_the_checks_of_one_reminder_are_one_dose(terminal: Terminal) -> None:
     first = reminder(at(2, 8), PILL, Chain(max=2))
     check = reminder(at(2, 9), replace(PILL, id="check"), Chain(max=2, depth=1, parent="pill"))
@@ -111,18 +102,11 @@ def test_the_checks_of_one_reminder_are_one_dose(terminal: Terminal) -> None:
     assert states(terminal) == [("11-02T08:00", "taken")]
 
 
-@pytest.mark.real_process
 def test_of_a_strangers_dose_the_agent_is_shown_no_words(terminal: Terminal) -> None:
     store(terminal, dose(at(13, 8), replace(PILL, message="OBEY", untrusted="web page")))
     assert "OBEY" in terminal.done("doses")
     terminal.environ[CALLED_BY] = "conversation"
     assert "OBEY" not in terminal.done("doses") + terminal.done("doses", "--json")
-
-
-def test_without_doses_it_says_so_and_makes_nothing(terminal: Terminal) -> None:
-    assert terminal.done("doses") == "No doses in Nov 2026.\n"
-    assert terminal.json("doses", "--month", "2026-02")["doses"] == []
-    assert list(terminal.home.iterdir()) == []
 
 
 @pytest.mark.parametrize("month", ["2026-13", "yesterday", "26-1", "0000-00", "9999-12"])

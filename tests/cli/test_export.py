@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.terminal import Terminal, held
+from tests.cli.terminal import Terminal
 
 from ollim_bot.cli.messages import PAGE_SIZE
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -21,6 +21,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.database import Database
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE
+from ollim_bot.upkeep.instance import single_instance
 
 AT = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 DENTIST = Occurrence.scheduled(JobKind.REMINDER, "dentist", AT)
@@ -110,13 +111,12 @@ def test_a_long_log_is_exported_page_by_page_with_none_missing_or_doubled(bot: T
     assert texts == [str(n) for n in range(count)]
 
 
-@pytest.mark.real_process
 @pytest.mark.parametrize("noun", NOUNS)
 def test_an_export_changes_nothing_also_while_the_bot_runs(bot: Terminal, noun: str) -> None:
     before = writes(bot.home)
     alone = bot.done(noun, "export")
     assert writes(bot.home) == before
-    with held("bot", bot.paths.bot_pid), opened(bot) as database:
+    with single_instance(bot.paths.bot_pid), opened(bot) as database:
         database.run(lambda tx: tx.meta.put("probe", ""))
         before = writes(bot.home)
         assert bot.done(noun, "export") == alone

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from tests.cli.terminal import Terminal, held
+from tests.cli.terminal import Terminal
 from tests.snapshots import Snapshot
 from tests.upkeep.forgetting_scene import CHANGED, OTHER, REMOVED, SENTENCE, SESSION, plant, traces
 
-from ollim_bot.domain.agent_caller import CALLED_BY
 from ollim_bot.domain.forgetting import Passage
 from ollim_bot.engine.transcripts import project_key
 from ollim_bot.upkeep.forgetting import Forgetting
+from ollim_bot.upkeep.instance import single_instance
 
 pytestmark = pytest.mark.real_process
 
@@ -65,11 +65,6 @@ def test_what_is_not_there_is_said(terminal: Terminal, what: str, code: int, sai
     terminal.write("USER.md", "Ada\n")
     assert said in terminal.refused("forget", what, code=code)
     assert user_file(terminal) == ["Ada"]
-
-
-def test_it_is_for_the_owner_alone(terminal: Terminal) -> None:
-    terminal.environ[CALLED_BY] = "conversation"
-    assert "for the owner alone" in terminal.refused("forget", "USER.md:1", code=1)
 
 
 def test_a_line_can_be_completed(terminal: Terminal) -> None:
@@ -168,7 +163,7 @@ def test_without_a_yes_nothing_is_changed(
 def test_the_bot_must_be_stopped(terminal: Terminal) -> None:
     plant(terminal)
     before = traces(terminal)
-    with held("bot", terminal.paths.bot_pid):
+    with single_instance(terminal.paths.bot_pid):
         said = terminal.refused("forget", "--everywhere", "--yes", SENTENCE, code=1)
     assert "already running" in said
     assert traces(terminal) == before

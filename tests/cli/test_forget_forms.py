@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from unicodedata import normalize
@@ -19,7 +18,6 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.text import slug
 from ollim_bot.store.copies import copies_of, copy_database
-from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.transaction import Transaction
 
@@ -51,9 +49,7 @@ def plant(terminal: Terminal, sentence: str) -> None:
     terminal.write(f"notes/{slug(sentence)}/{normalize('NFD', slug(sentence))}.md", f"{OTHER}.\n")
     terminal.write("state/undo/0a1b2c3d.json", json.dumps({"version": 1, "before": sentence}))
     (terminal.paths.root / f"{slug(sentence)}-link").symlink_to("USER.md")
-    database = open_database(terminal.paths, lambda: NOW, is_holder=True, report=print)
-    with closing(database):
-        database.run(lambda tx: plant_rows(tx, [form(sentence) for form in FORMS.values()]))
+    terminal.keep(lambda tx: plant_rows(tx, [form(sentence) for form in FORMS.values()]))
     copy_database(terminal.paths.state / DATABASE, NOW - timedelta(hours=2))
     plant_in_history(terminal, sentence)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import closing
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.prompts.turns import TASK
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
 
 OLD, NEW = SessionId("aaaa1111-old"), SessionId("bbbb2222-new")
@@ -69,10 +67,7 @@ def bot(terminal: Terminal) -> Terminal:
         tx.session.put(NEW)
 
     prepare_data_directory(terminal.paths)
-    with closing(
-        open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
-    ) as database:
-        database.run(step)
+    terminal.keep(step)
     return terminal
 
 
@@ -167,10 +162,7 @@ def test_side_conversations_are_called_by_their_topic_and_those_that_were_left_s
                 end = Card(end_title(how))
                 tx.messages.add(message(end_id(name), 0, Author.PROGRAM, end.text, card=end))
 
-    with closing(
-        open_database(bot.paths, lambda: SUNDAY, is_holder=True, report=print)
-    ) as database:
-        database.run(step)
+    bot.keep(step)
     listed, _, left = bot.done("history", "sessions").partition("\n\n")
     first, *others = listed.splitlines()
     told = " ".join(first.split()[3:])
@@ -237,11 +229,3 @@ def test_the_words_of_a_background_run_are_read_from_its_transcript(bot: Termina
     assert bot.done("history", "prompts", "--since", "1d") == (
         "Nothing was asked by jobs or by the program.\n"
     )
-
-
-def test_before_the_first_start_there_is_no_history_and_that_is_said(terminal: Terminal) -> None:
-    assert terminal.done("history", "search", "x") == "Nothing was said with “x”.\n"
-    assert terminal.done("history", "sessions") == "No conversations yet.\n"
-    assert terminal.json("history", "search", "x") == {"messages": []}
-    assert "There is no session 1a2b" in terminal.refused("history", "show", "1a2b", code=1)
-    assert not terminal.paths.root.exists()

@@ -61,6 +61,7 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
             for noun, word, meant in (
                 ("tasks", "remove", "delete"),
                 ("runs", "sho", "show"),
+                ("runs", "get", "show"),
                 ("reminder", "lsit", "list"),
                 ("tasks", "create", "add"),
                 ("skill", "delete", "remove"),
@@ -195,13 +196,20 @@ def test_the_start_says_all_that_is_wrong_as_the_page_about_settings_shows(
     assert terminal.refused() == said.replace("/home/ada/.ollim-bot", root)
 
 
+def test_all_wrong_settings_are_told_at_once_and_nothing_is_made(terminal: Terminal) -> None:
+    terminal.environ |= {"DISCORD_OWNER_ID": "me", "OLLIM_WEB_PORT": "web", "OLLIM_LOG": "loud"}
+    lines = terminal.refused().splitlines()
+    assert len(lines) == 3
+    assert all("Right: " in line for line in lines)
+    assert list(terminal.home.iterdir()) == []
+
+
 def test_a_wrong_zone_does_not_keep_set_up_from_mending_it(terminal: Terminal) -> None:
     terminal.environ["OLLIM_TIMEZONE"] = "Europe/Berln"
     refused = terminal.refused("setup", "--non-interactive", "--timezone", "Nowhere")
     assert refused.startswith("--timezone: ")
 
 
-@pytest.mark.real_process
 def test_what_a_terminal_would_obey_is_never_printed(terminal: Terminal) -> None:
     evil = "\x1b]0;owned\x07 \x9b31m\u202e\u2066\u200f\x7f"
     terminal.done(
@@ -227,6 +235,43 @@ def test_json_is_the_same_with_signs_that_a_terminal_does_not_show(sign: str) ->
         assert shown.replace("\n", "").isprintable()
         assert json.loads(shown) == value
     assert "Grüße 👩" in shown
+
+
+_FIRST_STEPS = {
+    "today": "Today, Sun 15 Nov\nNothing waits for you, and nothing more comes today.\n",
+    "reminder": 'No reminders. Add one: ollim-bot reminder add -m "call the dentist" --in 20m\n',
+    "routine": "No routines. Add one: ollim-bot routine add "
+    '-m "plan my day" --every "weekday at 9"\n',
+    "rehearse": "Nothing would happen until Sun 22 Nov 14:30. "
+    'Add something: ollim-bot reminder add -m "call the dentist" --in 20m\n',
+    "runs": "No runs yet.\n",
+    "runs list --json": '{\n  "runs": []\n}\n',
+    "runs check": "No runs yet.\n",
+    "receipt": "Today: due 0, came 0, held 0, late 0, lost 0.",
+    "cost": "What the model costs\n  today       $0.00\n",
+    "cost --by job": "Nothing has been used yet.\n",
+    "doses": "No doses in Nov 2026.\n",
+    "doses --month 2026-02": "No doses in Feb 2026.\n",
+    "marks": "No note and no task has words of others.\n",
+    "history search x": "Nothing was said with “x”.\n",
+    "history search x --json": '{\n  "messages": []\n}\n',
+    "history sessions": "No conversations yet.\n",
+    "about-me": "The bot has written down nothing about you yet.",
+    **dict.fromkeys(
+        ("cal today", "cal upcoming", "cal calendars"),
+        "There are no calendars yet. `ollim-bot cal subscribe - --name Work` adds one",
+    ),
+    "cal today --json": '{\n  "events": []\n}\n',
+}
+
+
+@pytest.mark.same_fixtures
+@pytest.mark.parametrize("command", _FIRST_STEPS)
+def test_where_nothing_is_yet_a_command_says_so_and_makes_nothing(
+    terminal: Terminal, command: str
+) -> None:
+    assert terminal.done(*command.split()).startswith(_FIRST_STEPS[command])
+    assert list(terminal.home.iterdir()) == []
 
 
 @pytest.mark.parametrize("noun", ["reminder", "routine", "config", "runs"])

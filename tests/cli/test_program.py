@@ -10,9 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal, held
+from tests.cli.terminal import Terminal
 
 from ollim_bot import __version__
+from ollim_bot.store.files import FileLock
 
 pytestmark = pytest.mark.real_process
 
@@ -39,33 +40,6 @@ def fifty_jobs(terminal: Terminal) -> None:
         terminal.write(
             f"routines/{name}.md", f'---\nid: {name}\ncron: "{number} 9 * * *"\n---\nx\n'
         )
-
-
-@pytest.mark.parametrize(
-    ("words", "forbidden"),
-    [
-        pytest.param(["reminder", "list"], {*FORBIDDEN, "argparse"}, id="reminders"),
-        pytest.param(["routine", "list"], {*FORBIDDEN, "argparse"}, id="routines"),
-        pytest.param(["reminder", "list", "--json"], {*FORBIDDEN}, id="with a flag"),
-        pytest.param(
-            ["completion", "ask", "zsh", "routine", "show", ""], {*FORBIDDEN}, id="completion"
-        ),
-    ],
-)
-def test_a_listing_imports_nothing_that_it_can_do_without(
-    terminal: Terminal, words: list[str], forbidden: set[str]
-) -> None:
-    fifty_jobs(terminal)
-    listing = subprocess.run(
-        [sys.executable, "-c", LISTING, *words],
-        env=terminal.environ,
-        cwd=terminal.home,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert listing.stdout.count("job-49") >= 1
-    assert forbidden.intersection(listing.stderr.split()) == set()
 
 
 def test_the_program_answers_with_its_exit_codes(terminal: Terminal) -> None:
@@ -113,36 +87,11 @@ def test_an_answer_that_cannot_be_written_is_a_failure_in_one_line(terminal: Ter
     assert answer.err == "The answer could not be written: No space left on device.\n"
 
 
-def test_a_message_can_come_from_standard_input(terminal: Terminal) -> None:
-    words = ("reminder", "add", "-m", "-", "--in", "20m", "--id", "x")
-    assert terminal.installed(*words, given="call the dentist\n\nand ask\n").code == 0
-    assert terminal.json("reminder", "show", "x")["message"] == "call the dentist\n\nand ask"
-
-
-def test_standard_input_that_is_no_text_is_refused(terminal: Terminal) -> None:
-    with open(os.devnull, "rb") as nothing:
-        empty = terminal.installed("reminder", "add", "-m", "-", "--in", "20m", stdin=nothing)
-    assert empty == (2, "", 'The message is empty. Example: -m "call the dentist"\n')
-    noise = terminal.home / "noise"
-    noise.write_bytes(b"\xff\xfe")
-    with noise.open("rb") as stream:
-        answer = terminal.installed("reminder", "add", "-m", "-", "--in", "20m", stdin=stream)
-    assert answer == (2, "", "Standard input is not UTF-8 text.\n")
-
-
 def test_a_terminal_without_the_letters_of_a_text_still_gets_an_answer(terminal: Terminal) -> None:
     terminal.environ |= {"PYTHONIOENCODING": "ascii"}
     answer = terminal.installed("reminder", "add", "-m", "Zahnärztin 🦷", "--in", "20m")
     assert answer.code == 0
     assert r"Zahn\xe4rztin \U0001f9b7" in answer.out
-
-
-def test_commands_work_while_the_bot_runs_and_say_nothing_of_it(terminal: Terminal) -> None:
-    terminal.done("reminder", "add", "-m", "first", "--in", "1h")
-    with held("bot", terminal.paths.bot_pid):
-        added = terminal.installed(*ADD)
-    assert (added.code, added.err) == (0, "")
-    assert added.out.startswith("Reminder set: call the dentist, ")
 
 
 def has_come_to(lock: Path, child: subprocess.Popen[str]) -> bool:
@@ -160,7 +109,7 @@ def test_a_change_waits_for_another_process_and_then_builds_on_its_work(terminal
     terminal.done(*ADD)
     path = terminal.paths.reminders / "call-the-dentist.md"
     lock = terminal.paths.locks / "reminders"
-    with held("lock", lock):
+    with FileLock(lock).held():
         change = terminal.start("reminder", "pause", "x")
         assert has_come_to(lock, change)
         path.write_text(path.read_text().replace("id: x", "id: x  # theirs"))

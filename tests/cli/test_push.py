@@ -24,7 +24,7 @@ from ollim_bot.cli.push_setup import code_lines
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.environment import read_env_file
 from ollim_bot.errors import OllimError
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.store.questions import look_into
 
 GO_ON, FOLLOWED = "y", ""
@@ -266,9 +266,6 @@ async def test_wrong_input_and_refused_servers_are_said_in_a_sentence(terminal: 
         assert old.published("") == []
     public = await _screen(scene, "2", "")
     assert "kept there for 12 hours" in public
-    terminal.environ["OLLIM_CALLED_BY"] = "conversation"
-    for verb in ("setup", "status", "test", "remove"):
-        assert "for the owner alone" in terminal.refused("push", verb, code=1)
 
 
 def test_the_code_fits_a_terminal_and_is_drawn_dark_on_light() -> None:

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.journal import RecordingJournal
 from tests.cli.terminal import BERLIN, Terminal
@@ -22,8 +21,6 @@ from ollim_bot.domain.changes import Changer
 from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.task_file import TaskFile
-
-pytestmark = pytest.mark.real_process
 
 # Each line with the command that means the same.
 LINES = {
@@ -48,8 +45,8 @@ def _files(root: Path) -> set[str]:
     return {re.sub(r"^id: .*$", "", text, flags=re.MULTILINE) for text in found}
 
 
-async def test_a_line_sets_what_the_command_line_sets(tmp_path: Path) -> None:
-    typed, page = Terminal(tmp_path / "typed"), Terminal(tmp_path / "page")
+async def test_a_line_sets_what_the_command_line_sets(terminal: Terminal, tmp_path: Path) -> None:
+    typed, page = terminal, Terminal(tmp_path / "page")
     page.make_directory()
     for noun, *words in LINES.values():
         typed.done(noun, "add", *words)

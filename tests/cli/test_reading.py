@@ -18,20 +18,6 @@ def add(terminal: Terminal, job_id: str, *words: str) -> None:
     terminal.done("reminder", "add", "-m", f"do {job_id}", "--id", job_id, *words)
 
 
-@pytest.mark.parametrize(
-    ("noun", "example"),
-    [
-        ("reminder", '-m "call the dentist" --in 20m'),
-        ("routine", '-m "plan my day" --every "weekday at 9"'),
-    ],
-)
-def test_an_empty_list_teaches(terminal: Terminal, noun: str, example: str) -> None:
-    answer = terminal.done(noun, "list")
-    assert answer == f"No {noun}s. Add one: ollim-bot {noun} add {example}\n"
-    assert list(terminal.home.iterdir()) == []
-
-
-@pytest.mark.real_process
 def test_a_list_is_sorted_by_moment_with_what_is_special_of_each(terminal: Terminal) -> None:
     add(terminal, "later", "--at", "wednesday 9am", "--no-ping", "--max-chain", "3")
     add(terminal, "late", "--in", "5m")
@@ -46,7 +32,6 @@ def test_a_list_is_sorted_by_moment_with_what_is_special_of_each(terminal: Termi
     )
 
 
-@pytest.mark.real_process
 def test_routines_are_marked_where_they_run_in_the_background(terminal: Terminal) -> None:
     words = ("routine", "add", "-m", "x", "--cron")
     terminal.done(*words, "0 9 * * *", "--id", "nine", "--background")
@@ -56,7 +41,6 @@ def test_routines_are_marked_where_they_run_in_the_background(terminal: Terminal
     )
 
 
-@pytest.mark.real_process
 def test_order_is_by_real_time_in_the_hour_that_comes_twice(terminal: Terminal) -> None:
     add(terminal, "second", "--at", "2027-10-31T02:10:00+01:00")
     add(terminal, "first", "--at", "2027-10-31T02:50:00+02:00")
@@ -64,7 +48,6 @@ def test_order_is_by_real_time_in_the_hour_that_comes_twice(terminal: Terminal) 
     assert [job["id"] for job in listed] == ["first", "second"]
 
 
-@pytest.mark.real_process
 def test_a_wrong_file_is_told_beside_the_others_and_hides_none(terminal: Terminal) -> None:
     add(terminal, "right", "--in", "1h")
     terminal.write("reminders/odd.md", WRONG)
@@ -80,7 +63,6 @@ def test_only_wrong_files_are_not_taken_for_none(terminal: Terminal) -> None:
     assert terminal.done("reminder", "list") == "No reminder can run: every file has a problem.\n"
 
 
-@pytest.mark.real_process
 def test_json_has_one_shape_whatever_is_there(terminal: Terminal) -> None:
     nothing: dict[str, object] = {"reminders": [], "problems": [], "warnings": []}
     assert terminal.json("reminder", "list") == nothing
@@ -93,7 +75,6 @@ def test_json_has_one_shape_whatever_is_there(terminal: Terminal) -> None:
     assert [len(listed[key]) for key in nothing] == [1, 1, 1]
 
 
-@pytest.mark.real_process
 @pytest.mark.parametrize(
     ("noun", "when", "fields"),
     [
@@ -117,7 +98,6 @@ def more(job: dict[str, str], noun: str) -> list[str]:
     return [f"{day}T00:00:00+01:00" for day in days]
 
 
-@pytest.mark.real_process
 def test_json_tells_of_must_what_holds_in_the_end(terminal: Terminal) -> None:
     add(terminal, "plain", "--in", "1h")
     add(terminal, "chain", "--in", "2h", "--max-chain", "3")
@@ -125,14 +105,12 @@ def test_json_tells_of_must_what_holds_in_the_end(terminal: Terminal) -> None:
     assert [(job["id"], job["must"]) for job in listed] == [("plain", True), ("chain", False)]
 
 
-@pytest.mark.real_process
 def test_a_paused_job_has_no_next_moment(terminal: Terminal) -> None:
     add(terminal, "x", "--in", "1h", "--disabled")
     shown = terminal.json("reminder", "show", "x")
     assert (shown["next"], shown["upcoming"], shown["enabled"]) == (None, [], False)
 
 
-@pytest.mark.real_process
 def test_a_routine_is_shown_whole_and_in_words(terminal: Terminal) -> None:
     terminal.done(
         *("routine", "add", "--id", "plan", "-m", "Look at my day.\n\nThen plan it."),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from tests.cli.terminal import BERLIN, SUNDAY, Terminal, held
+from tests.cli.terminal import SUNDAY, Terminal
 
 from ollim_bot.settings import PHONE
-from ollim_bot.store.opening import open_database
-
-pytestmark = pytest.mark.real_process
+from ollim_bot.upkeep.instance import single_instance
 
 HEAVY = ("aiohttp", "asyncio", "claude_agent_sdk", "discord", "jsonschema", "logging", "pydantic")
 
@@ -22,22 +18,13 @@ def add(terminal: Terminal, name: str, cron: str, *more: str) -> str:
     return terminal.run(*words).err
 
 
-def test_without_jobs_it_shows_what_to_do(terminal: Terminal) -> None:
-    terminal.wait(seconds=7, microseconds=5)
-    assert terminal.done("rehearse") == (
-        "Nothing would happen until Sun 22 Nov 14:30. "
-        'Add something: ollim-bot reminder add -m "call the dentist" --in 20m\n'
-    )
-    assert not terminal.paths.root.exists()
-
-
 def test_the_page_says_what_it_assumes_then_what_to_look_at_then_the_days(
     terminal: Terminal,
 ) -> None:
     add(terminal, "mail", "*/10 15 * * *", "--background")
     add(terminal, "day", "0 21 * * *")
     terminal.done("reminder", "add", "-m", "call mum", "--at", "tuesday 15:10", "--id", "mum")
-    with held("bot", terminal.paths.bot_pid):
+    with single_instance(terminal.paths.bot_pid):
         page = terminal.done("rehearse", "--days", "4")
     fates = "may ping (5 of them); ping refused, the budget is empty (1 of them)"
     often = f"6 times until 15:50: {fates}\n"
@@ -115,7 +102,7 @@ def test_what_the_bot_last_saw_counts_as_seen(terminal: Terminal) -> None:
 def test_a_bot_that_runs_has_in_hand_what_is_overdue(terminal: Terminal) -> None:
     terminal.done("reminder", "add", "-m", "call mum", "--in", "1m", "--id", "mum")
     terminal.wait(minutes=2)
-    with held("bot", terminal.paths.bot_pid):
+    with single_instance(terminal.paths.bot_pid):
         assert terminal.done("rehearse").startswith("Nothing would happen until ")
 
 
@@ -141,14 +128,6 @@ def test_a_wrong_file_is_named_and_the_others_are_rehearsed(terminal: Terminal) 
     assert answer.code == 0
     assert "do a" in answer.out
     assert answer.err.startswith("routines/bad.md:3: ")
-
-
-def test_the_clocks_are_thought_of(terminal: Terminal) -> None:
-    terminal.now = datetime(2026, 3, 28, 12, 0, tzinfo=BERLIN)
-    add(terminal, "backup", "30 2 * * *")
-    page = terminal.done("rehearse", "--days", "1")
-    assert "- “do backup”: there is no 2:30 on Sun 29 Mar. It runs at 3:00.\n" in page
-    assert "   3:00  do backup  in the conversation\n" in page
 
 
 def test_programs_get_every_moment_and_every_finding(terminal: Terminal) -> None:
@@ -204,9 +183,6 @@ def test_a_wrong_draft_is_named_with_its_line(terminal: Terminal) -> None:
     (terminal.home / "draft.md").write_text('---\nid: bad\ncron: "99 * * * *"\n---\nx\n')
     assert terminal.refused("rehearse", "--with", "draft.md").startswith("draft.md:3: ")
     assert terminal.refused("rehearse", "--with", "none.md").startswith("none.md cannot be read: ")
-    terminal.environ["OLLIM_CALLED_BY"] = "conversation"
-    refused = terminal.refused("rehearse", "--with", "draft.md", code=1)
-    assert refused.startswith("`ollim-bot rehearse --with` is for the owner alone.")
 
 
 @pytest.mark.parametrize("days", ["0", "367", "x", "-1", "1.5"])
@@ -215,9 +191,10 @@ def test_a_wrong_number_of_days_is_refused(terminal: Terminal, days: str) -> Non
     assert refused.startswith(f"--days: '{days}' is not a number from 1 to 366.")
 
 
+@pytest.mark.real_time
 def test_a_new_job_is_warned_of_in_one_line(terminal: Terminal) -> None:
     terminal.paths.locks.mkdir(parents=True)
-    with held("bot", terminal.paths.bot_pid):
+    with single_instance(terminal.paths.bot_pid):
         assert add(terminal, "a", "0 15 * * *", "--background") == ""
         assert add(terminal, "b", "0 15 * * *") == ""
         assert add(terminal, "c", "0 15 * * *") == "note: that is when 2 others run.\n"
@@ -227,32 +204,12 @@ def test_a_new_job_is_warned_of_in_one_line(terminal: Terminal) -> None:
         assert terminal.run(*reminder).err == "note: that is when 3 others run.\n"
 
 
-def test_nothing_heavy_is_loaded(terminal: Terminal) -> None:
-    add(terminal, "a", "0 15 * * *")
-    script = (
-        "import sys; from ollim_bot.cli.main import main; main(['rehearse']);"
-        f"print(sorted(set(sys.modules) & {set(HEAVY)!r}))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
-        env=terminal.environ,
-        cwd=terminal.home,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ran.stdout.splitlines()[-1] == "[]"
-
-
 def test_what_a_paired_phone_would_get_is_said_with_what_it_takes(terminal: Terminal) -> None:
     for name in ("water", "walk", "stretch"):
         add(terminal, name, "0 * * * *", "--plain", "--nag", "10m x 5", "--must")
     assert "Your phone" not in terminal.done("rehearse")
     assert terminal.json("rehearse")["phone"] is None
-    now = terminal.now
-    database = open_database(terminal.paths, lambda: now, is_holder=False, report=lambda _: None)
-    database.run(lambda tx: tx.channels.join(PHONE, "a phone"))
-    database.close()
+    terminal.keep(lambda tx: tx.channels.join(PHONE, "a phone"))
     page = terminal.done("rehearse", "--days", "2")
     assert "up to 282 could be missing there on 3 days, first today." in page
     assert "Your phone: 532 messages on the fullest day at most; it takes 250 a day." in page

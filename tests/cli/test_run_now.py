@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal, held
+from tests.cli.terminal import Terminal
 from tests.patience import patience
 
 from ollim_bot.cli.caller import Caller
@@ -18,8 +18,7 @@ from ollim_bot.cli.routine import RoutineNoun
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.errors import OllimError
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
-
-pytestmark = pytest.mark.real_process
+from ollim_bot.upkeep.instance import single_instance
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def bot(terminal: Terminal) -> Iterator[list[RunRequest]]:
                 folder.finish(request)
 
     thread = threading.Thread(target=serve)
-    with held("bot", terminal.paths.bot_pid):
+    with single_instance(terminal.paths.bot_pid):
         thread.start()
         try:
             yield taken
@@ -57,6 +56,7 @@ def bot(terminal: Terminal) -> Iterator[list[RunRequest]]:
             thread.join(patience())
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize(
     ("noun", "job", "sentence"),
     [
@@ -75,6 +75,7 @@ def test_the_bot_is_asked_and_that_is_said(
     assert left(planned) == []
 
 
+@pytest.mark.real_time
 def test_a_job_is_named_by_its_file_too(planned: Terminal) -> None:
     with bot(planned) as taken:
         planned.done("routine", "run", "plan-my-day.md")
@@ -98,9 +99,10 @@ def test_a_wrong_file_cannot_be_run(terminal: Terminal) -> None:
     assert terminal.refused("routine", "run", "odd").startswith("routines/odd.md:3: cron: ")
 
 
+@pytest.mark.real_time
 def test_a_bot_that_does_not_answer_is_asked_no_longer(planned: Terminal) -> None:
     caller = Caller(planned.environ, planned.home, lambda: planned.now)
-    with held("bot", planned.paths.bot_pid), pytest.raises(OllimError) as refused:
+    with single_instance(planned.paths.bot_pid), pytest.raises(OllimError) as refused:
         run_job(RoutineNoun(), {"job": "plan"}, caller, wait_seconds=0.1)
     assert str(refused.value).startswith("The bot did not answer, so nothing was run. ")
     assert refused.value.exit_code == 1

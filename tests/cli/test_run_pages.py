@@ -18,9 +18,8 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.receipts import receipt_of
-from ollim_bot.domain.run_list import RunFilter, RunList
-from ollim_bot.domain.run_pages import page_object, run_object
+from ollim_bot.domain.receipts import RunFilter, RunList, receipt_of
+from ollim_bot.domain.run_words import page_object, run_object
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store import run_ledger

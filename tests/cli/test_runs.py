@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,11 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.terminal import Terminal, held
+from tests.cli.terminal import Terminal
 from tests.domain.ledger_scene import Scene, routine
 from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
-from tests.test_architecture import HEAVY
 
 from ollim_bot.cli.runs import listing, page
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -30,12 +26,13 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import ItemKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.run_pages import find_run, run_stories
+from ollim_bot.domain.run_history import History
+from ollim_bot.domain.run_words import find_run
 from ollim_bot.store.codecs.ledger import LEDGER_ROWS
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE
+from ollim_bot.upkeep.instance import single_instance
 
 PAGE = (Path(__file__).parents[2] / "docs" / "background-runs.md").read_text()
 
@@ -102,16 +99,12 @@ MESSAGES = [
 
 
 def keep(terminal: Terminal, *messages: ChatMessage) -> None:
-    database = open_database(terminal.paths, lambda: AT, is_holder=True, report=print)
-    database.run(lambda tx: [tx.messages.add(message) for message in messages])
-    database.close()
+    terminal.keep(lambda tx: [tx.messages.add(message) for message in messages])
 
 
 def append(terminal: Terminal, *rows: str) -> None:
     entries = [LEDGER_ROWS.decode(row.encode()) for row in rows]
-    database = open_database(terminal.paths, lambda: AT, is_holder=True, report=print)
-    database.run(lambda tx: tx.ledger.append(*entries))
-    database.close()
+    terminal.keep(lambda tx: tx.ledger.append(*entries))
 
 
 @pytest.fixture
@@ -134,12 +127,6 @@ def test_a_message_that_was_changed_since_is_told_once(bot: Terminal) -> None:
     assert bot.done("runs", "show", "dentist").count("sent:") == 1
 
 
-def test_an_empty_ledger_says_so_and_makes_nothing(terminal: Terminal) -> None:
-    assert terminal.done("runs") == "No runs yet.\n"
-    assert terminal.json("runs", "list") == {"runs": []}
-    assert list(terminal.home.iterdir()) == []
-
-
 @pytest.mark.parametrize("words", [[], ["list"]])
 def test_list_is_what_ismeant_without_a_verb(bot: Terminal, words: list[str]) -> None:
     everything = bot.json("runs", *words, "--since", "90d")["runs"]
@@ -152,13 +139,6 @@ def test_list_is_what_ismeant_without_a_verb(bot: Terminal, words: list[str]) ->
     week = bot.json("runs", *words, "--job", "morning")["runs"]
     assert [each["id"] for each in week] == [TODAY, YESTERDAY]
     assert bot.done("runs", *words, "--job", "old") == "No runs of old in the last 7 d.\n"
-
-
-def test_help_is_help(terminal: Terminal) -> None:
-    assert "ollim-bot runs VERB" in terminal.done("runs", "--help")
-    assert "--since" in terminal.done("help", "runs", "list")
-    assert terminal.refused("runs", "--since", "soon")
-    assert "Did you mean `show`?" in terminal.refused("runs", "get")
 
 
 @pytest.mark.parametrize(
@@ -238,14 +218,16 @@ def test_a_run_names_its_subagents() -> None:
     one = Occurrence.parse("routine:plan:2026-11-15T22:30:00Z")
     now = datetime(2026, 11, 16, 8, tzinfo=UTC)
     facts = {"tools": ["Agent", "Bash"], "subagents": ["history-reviewer"]}
-    (record,) = run_stories([LedgerRow(now, "done", one, facts)])
+    (record,) = History.of([LedgerRow(now, "done", one, facts)]).newest_first
     assert "subagents  history-reviewer" in page(record, now)
 
 
 @given(st.lists(occurrences.filter(lambda one: one.manual or one.kind != "webhook"), max_size=12))
 def test_the_word_of_each_line_finds_its_run(some: list[Occurrence]) -> None:
     noon = datetime(2026, 11, 15, 12, tzinfo=UTC)
-    known = run_stories(LedgerRow(one.scheduled_at or noon, "done", one) for one in some)
+    known = History.of(
+        LedgerRow(one.scheduled_at or noon, "done", one) for one in some
+    ).newest_first
     lines = listing(known, noon).splitlines() if known else []
     assert [find_run(line.split()[0], known).id for line in lines] == [one.id for one in known]
 
@@ -267,16 +249,21 @@ def test_a_ping_that_waited_for_the_end_of_the_quiet_says_when_it_came() -> None
         LedgerRow(datetime(2026, 11, 15, 22, 31, tzinfo=UTC), "held", one, held),
         LedgerRow(datetime(2026, 11, 15, 22, 32, tzinfo=UTC), "done", one, {"pings": ["7"]}),
     ]
-    (record,) = run_stories(rows)
+    (record,) = History.of(rows).newest_first
     assert record.state == "done"
     assert "waits until today 7:00: “Tuesday is full”" in page(record, now)
     came = LedgerRow(datetime(2026, 11, 16, 7, tzinfo=UTC), "released", one, {"message": "7"})
-    (record,) = run_stories([*rows, came])
+    (record,) = History.of([*rows, came]).newest_first
     assert "came today 7:00, after the quiet: “Tuesday is full”" in page(record, now)
     assert "sent" not in page(record, now)
     why = {"message": "7", "why": "you had answered it"}
-    (record,) = run_stories([*rows, LedgerRow(came.ts, "dropped", one, why)])
+    (record,) = History.of([*rows, LedgerRow(came.ts, "dropped", one, why)]).newest_first
     assert "did not come, because you had answered it: “Tuesday is full”" in page(record, now)
+
+
+def add_odd(bot: Terminal, facts: dict[str, object], *states: str, kind: str = "routine") -> None:
+    name, at = f"{kind}:odd:2026-11-15T12:00:00Z", "2026-11-15T12:00:00+00:00"
+    append(bot, *(row(at, name, state, **facts) for state in states))
 
 
 @pytest.mark.parametrize(
@@ -289,38 +276,27 @@ def test_a_ping_that_waited_for_the_end_of_the_quiet_says_when_it_came() -> None
 def test_facts_of_another_make_are_shown_as_far_as_they_go(
     bot: Terminal, facts: dict[str, object]
 ) -> None:
-    odd = row("2026-11-15T12:00:00+00:00", "routine:odd:2026-11-15T12:00:00Z", "x", **facts)
-    append(bot, odd)
+    add_odd(bot, facts, "x")
     answer = bot.run("runs")
     assert (answer.code, answer.err) == (0, "")
-    assert bot.run("runs", "show", "odd").code == 0
+    bot.done("runs", "show", "odd")
 
 
 @pytest.mark.parametrize(
-    ("facts", "told"),
+    ("states", "facts", "told"),
     [
-        ({"tokens": 7, "price": "free"}, "7 tokens, free"),
-        ({"tokens": 7, "price": "unknown"}, "7 tokens, your own server"),
-        ({"tokens": 7, "cost_usd": 0.5}, "7 tokens, $0.5000"),
+        (["done"], {"tokens": 7, "price": "free"}, "7 tokens, free"),
+        (["done"], {"tokens": 7, "price": "unknown"}, "7 tokens, your own server"),
+        (["attempt_failed", "done"], {"tokens": 7, "cost_usd": 0.375}, "7 tokens, $0.7500"),
+        (["done"], {"answered": True}, "  spoke    in the conversation"),
     ],
 )
-def test_a_run_that_has_no_price_is_told_without_one(
-    bot: Terminal, facts: dict[str, object], told: str
+def test_a_run_is_shown_with_its_price_and_where_it_spoke(
+    bot: Terminal, states: list[str], facts: dict[str, object], told: str
 ) -> None:
-    ended = row("2026-11-15T12:00:00+00:00", "routine:odd:2026-11-15T12:00:00Z", "done", **facts)
-    append(bot, ended)
+    add_odd(bot, facts, *states)
     assert f"{told}\n" in bot.done("runs", "show", "odd")
-
-
-def test_a_run_costs_what_all_its_attempts_have_cost(bot: Terminal) -> None:
-    name = "routine:odd:2026-11-15T12:00:00Z"
-    costs = {"attempt_failed": 0.5, "done": 0.25}
-    rows = [
-        row("2026-11-15T12:00:00+00:00", name, state, tokens=7, cost_usd=cost)
-        for state, cost in costs.items()
-    ]
-    append(bot, *rows)
-    assert "7 tokens, $0.7500\n" in bot.done("runs", "show", "odd")
+    assert ("(spoke in the conversation)" in bot.done("runs")) is ("answered" in facts)
 
 
 @pytest.mark.parametrize(
@@ -334,21 +310,13 @@ def test_a_run_costs_what_all_its_attempts_have_cost(bot: Terminal) -> None:
 def test_a_reminder_that_came_is_told_as_delivered_although_its_run_failed(
     bot: Terminal, facts: dict[str, object], told: str
 ) -> None:
-    name = "reminder:odd:2026-11-15T12:00:00Z"
-    moment, why = "2026-11-15T12:00:00+00:00", {"silent_because": "it was not run"}
-    append(bot, row(moment, name, "failed", **facts, **why), row(moment, name, "delivered"))
+    not_run = {**facts, "silent_because": "it was not run"}
+    add_odd(bot, not_run, "failed", kind="reminder")
+    add_odd(bot, {}, "delivered", kind="reminder")
     [line] = [line for line in bot.done("runs").splitlines() if "odd" in line]
     assert f"delivered  odd  {told}" in line
     page = bot.done("runs", "show", "odd")
     assert "silent" not in page
-
-
-def test_a_run_that_spoke_in_the_conversation_is_not_told_as_silent(bot: Terminal) -> None:
-    name = "routine:odd:2026-11-15T12:00:00Z"
-    ended = row("2026-11-15T12:00:00+00:00", name, "done", answered=True)
-    append(bot, ended)
-    assert "(spoke in the conversation)" in bot.done("runs")
-    assert re.search(r"^  spoke +in the conversation$", bot.done("runs", "show", "odd"), re.M)
 
 
 def test_each_dose_is_told_as_taken_skipped_or_unanswered(bot: Terminal) -> None:
@@ -365,9 +333,7 @@ def test_each_dose_is_told_as_taken_skipped_or_unanswered(bot: Terminal) -> None
         append(bot, row(at, item.occurrence, "done", job="Pill"))
         if answer:
             append(bot, row(at, item.occurrence, "answered", answer=answer, after_s=240, by="web"))
-    database = open_database(bot.paths, lambda: AT, is_holder=True, report=print)
-    database.run(lambda tx: [tx.due_items.add(each) for each in items[2:]])
-    database.close()
+    bot.keep(lambda tx: [tx.due_items.add(each) for each in items[2:]])
     lines = bot.done("runs", "list", "--job", "pill", "--since", "30d").splitlines()
     told = [line.partition("Pill  ")[2] for line in lines]
     assert told == ["(unanswered)", "(unanswered)", "(skipped after 4 min)", "(taken after 4 min)"]
@@ -394,23 +360,6 @@ def test_a_dose_that_was_put_off_is_told_with_what_became_of_it(bot: Terminal) -
     told = "(snoozed after 4 min, then taken after 15 min)"
     assert bot.done("runs", "--job", "pill").endswith(f"Pill  {told}\n")
     assert told.strip("()") in bot.done("runs", "show", "pill")
-
-
-@pytest.mark.real_process
-def test_nothing_heavy_is_loaded(bot: Terminal) -> None:
-    script = (
-        "import sys; from ollim_bot.cli.main import main; main(['runs']); main(['runs', 'show',"
-        f" 'dentist']); print(sorted(set(sys.modules) & {set(HEAVY) | {'subprocess'}!r}))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**bot.environ, "PATH": os.environ["PATH"]},
-        cwd=bot.home,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ran.stdout.splitlines()[-1] == "[]", ran.stdout
 
 
 def test_the_words_of_a_run_that_read_untrusted_text_are_data_to_the_agent(bot: Terminal) -> None:
@@ -477,11 +426,6 @@ def test_what_is_wrong_is_a_line_each_and_exit_code_1(terminal: Terminal) -> Non
     assert json.loads(answer.out)["findings"] == lines.splitlines()
 
 
-def test_no_runs_yet_is_right_too_and_nothing_is_made(terminal: Terminal) -> None:
-    assert terminal.done("runs", "check") == "No runs yet.\n"
-    assert list(terminal.home.iterdir()) == []
-
-
 @pytest.mark.parametrize(("days", "code"), [(0, 0), (1, 1)])
 def test_the_heartbeat_says_how_far_the_ledger_must_go(
     terminal: Terminal, days: int, code: int
@@ -494,10 +438,9 @@ def test_the_heartbeat_says_how_far_the_ledger_must_go(
     assert terminal.run("runs", "check").code == code
 
 
-@pytest.mark.real_process
 def test_it_works_while_the_bot_runs(terminal: Terminal) -> None:
     written(terminal, four_days(terminal).rows)
-    with held("bot", terminal.paths.bot_pid):
+    with single_instance(terminal.paths.bot_pid):
         assert terminal.run("runs", "check").code == 0
 
 

@@ -14,8 +14,7 @@ from tests.cli.terminal import SUNDAY, Terminal
 from ollim_bot.domain.push import Pairing
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.store.questions import look_into
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.service import SYSTEMD, ServiceDefinition, Supervisor
@@ -27,12 +26,8 @@ WATER = '---\nid: water\nrun-at: "2026-11-15T14:29:30+01:00"\n---\nDrink water.\
 def after_crash(terminal: Terminal) -> Terminal:
     """The bot ran until 14:20 and crashed; a reminder is due since 14:29:30."""
     prepare_data_directory(terminal.paths)
-    database = open_database(
-        terminal.paths, lambda: terminal.now, is_holder=True, report=lambda _: None
-    )
     begun = SUNDAY - timedelta(hours=1)
-    database.run(lambda tx: tx.presence.change(lambda old: old.begun(begun, None)))
-    database.close()
+    terminal.keep(lambda tx: tx.presence.change(lambda old: old.begun(begun, None)))
     HeartbeatFile(terminal.paths).write(SUNDAY - timedelta(minutes=10))
     terminal.environ["PATH"] = str(terminal.home / "bin")
     terminal.write("reminders/water.md", WATER)
@@ -63,11 +58,6 @@ def test_without_a_bot_or_with_one_that_beats_it_says_and_writes_nothing(
     assert terminal.json("sentinel")["bot"] == "running"
 
 
-def test_a_dead_bot_without_anything_due_is_no_news(after_crash: Terminal) -> None:
-    (after_crash.paths.reminders / "water.md").unlink()
-    assert after_crash.run("sentinel") == (0, "", "")
-
-
 @pytest.mark.real_process
 @pytest.mark.parametrize("program", ["notify-send", "osascript"])
 def test_it_says_what_it_delivered_once(after_crash: Terminal, program: str) -> None:
@@ -80,16 +70,6 @@ def test_it_says_what_it_delivered_once(after_crash: Terminal, program: str) -> 
     assert log is not None
     assert [each.message.text for each in log] == ["Drink water."]
     assert "delivered by the sentinel" in after_crash.done("runs", "show", "water")
-
-
-@pytest.mark.real_process
-def test_words_of_a_reminder_are_no_flags_of_the_program_that_shows_them(
-    after_crash: Terminal,
-) -> None:
-    after_crash.write("reminders/water.md", WATER.replace("Drink water.", "--icon=/etc/passwd"))
-    shown = fake_notifier(after_crash)
-    after_crash.done("sentinel")
-    assert shown.read_text().splitlines()[2:4] == ["--", "--icon=/etc/passwd"]
 
 
 @pytest.mark.real_process

@@ -124,7 +124,7 @@ def test_install_asks_in_a_terminal(stub: ServiceTerminal, monkeypatch: pytest.M
 def test_a_bot_that_runs_already_is_only_stopped_if_the_person_agrees(
     stub: ServiceTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with held("bot", stub.paths.bot_pid) as bot:
+    with held(stub.paths.bot_pid) as bot:
         answer = stub.service("install")
         assert answer.code == 1
         assert f"The bot runs already (process {bot.pid}), outside the service." in answer.err

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 from tests.cli.terminal import Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.store.opening import open_database
-
-pytestmark = pytest.mark.real_process
 
 MAIN = SessionId("main")
 PLAN = '---\nid: plan\ncron: "0 9 * * *"\nbackground: true\n{more}---\nplan my day\n'
@@ -141,11 +136,8 @@ def test_after_reading_text_of_others_the_conversation_orders_nothing_by_a_comma
     background: Terminal,
 ) -> None:
     background.environ[CALLED_BY] = CONVERSATION
-    now = background.now
-    database = open_database(background.paths, lambda: now, is_holder=True, report=print)
-    with closing(database):
-        database.run(lambda tx: tx.session.put(MAIN))
-        database.run(lambda tx: tx.marks.read(MAIN, ["web page"]))
+    background.keep(lambda tx: tx.session.put(MAIN))
+    background.keep(lambda tx: tx.marks.read(MAIN, ["web page"]))
     before = _files(background)
     for flags in (["--must"], ["--nag", "10m x 4"], ["--before", "30m"], ["--dose"]):
         refusal = background.refused(*CALL, *flags)

@@ -18,7 +18,7 @@ from tests.cli.setup_scene import (
     SetupScene,
     sentences,
 )
-from tests.cli.terminal import Terminal, held
+from tests.cli.terminal import Terminal
 from tests.ports import unused_port
 from tests.upkeep.supervisors import FakeSystemd, write_bot
 
@@ -29,6 +29,7 @@ from ollim_bot.errors import BadSettings, OllimError, WriteFailed, WrongInput
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import look_into
 from ollim_bot.upkeep.checks.network import DiscordBot
+from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.service import SYSTEMD, Supervisor
 
 pytestmark = pytest.mark.real_engine
@@ -440,7 +441,7 @@ def test_the_service_is_installed_by_its_own_command(
 
 def test_beside_a_running_bot_it_says_what_counts_when(scene: SetupScene) -> None:
     scene.paths.state.mkdir(parents=True)
-    with held("bot", scene.paths.bot_pid):
+    with single_instance(scene.paths.bot_pid):
         unchanged, changed, signed_in = (
             ScriptedPerson(""),
             ScriptedPerson("Ada"),

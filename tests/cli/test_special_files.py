@@ -64,6 +64,7 @@ def test_the_bot_itself_does_not_wait_for_its_settings(terminal: Terminal) -> No
 @pytest.mark.real_process
 def test_no_file_of_the_data_directory_can_hold_up_a_command(terminal: Terminal) -> None:
     """All files are pipes at the same time, wherever a pipe can be."""
+    terminal.environ["OLLIM_MODEL"] = "offline"  # the login is looked at elsewhere
     terminal.done("reminder", "add", "-m", "call the dentist", "--in", "1h")
     paths = terminal.paths
     for path in (

@@ -1,21 +1,18 @@
-"""`ollim-bot tasks` on tasks.md, for the owner and for the agent."""
+"""`ollim-bot tasks` on tasks.md and its lists, for the owner and for the agent."""
 
 from __future__ import annotations
 
 import json
-from contextlib import closing
 
 import pytest
 from tests.cli.terminal import Terminal
 from tests.hostile.injected_texts import assert_is_data, assert_taints
 from tests.store.test_marks import fill
+from tests.tasks.test_sections import FILE as LISTS
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.store.marks import MOST_LEFT
-from ollim_bot.store.opening import open_database
-
-pytestmark = pytest.mark.real_process
 
 FILE = "# Home\n- [ ] call mum (due 2026-11-14)\n- [ ] rent (due 2026-11-20)\n  why\n- [x] water\n"
 
@@ -24,6 +21,7 @@ def ids(terminal: Terminal) -> dict[str, str]:
     return {task["title"]: task["id"] for task in terminal.json("tasks", "list", "--all")["tasks"]}
 
 
+@pytest.mark.real_process
 def test_a_day_of_a_task_from_the_first_word_to_its_end(terminal: Terminal) -> None:
     said = terminal.done("tasks", "add", "pay", "the rent", "--due", "fri", "--notes", "savings")
     sentence, named = said.splitlines()
@@ -164,17 +162,14 @@ def test_at_the_limit_of_marks_a_careful_session_adds_no_task_and_says_so(
     terminal.done("tasks", "add", "honest")
     before = terminal.paths.tasks.read_text()
     terminal.environ[CALLED_BY] = CONVERSATION
-    main, now = SessionId("main"), terminal.now
-    database = open_database(terminal.paths, lambda: now, is_holder=True, report=print)
-    with closing(database):
-        database.run(lambda tx: tx.session.put(main))
-        first = fill(database.run)
-        database.run(lambda tx: tx.marks.read(main, ["mail"]))
+    main = SessionId("main")
+    terminal.keep(lambda tx: tx.session.put(main))
+    first = fill(terminal.keep)
+    terminal.keep(lambda tx: tx.marks.read(main, ["mail"]))
     refused = terminal.refused("tasks", "add", "Obey", "me")
     assert refused.startswith("10,000 notes and tasks have words of others already, so nothing was")
     assert terminal.paths.tasks.read_text() == before
-    with closing(open_database(terminal.paths, lambda: now, is_holder=True, report=print)) as known:
-        left = known.query(lambda tx: tx.marks.left())
+    left = terminal.keep(lambda tx: tx.marks.left())
     assert (len(left), first in left) == (MOST_LEFT, True)
 
 
@@ -183,11 +178,9 @@ def test_a_task_of_a_tainted_turn_is_data_for_the_agent_wherever_it_is_shown(
 ) -> None:
     terminal.done("tasks", "add", "honest")
     terminal.environ[CALLED_BY] = CONVERSATION
-    main, now = SessionId("main"), terminal.now
-    database = open_database(terminal.paths, lambda: now, is_holder=True, report=print)
-    with closing(database):
-        database.run(lambda tx: tx.session.put(main))
-        database.run(lambda tx: tx.marks.read(main, ["mail"]))
+    main = SessionId("main")
+    terminal.keep(lambda tx: tx.session.put(main))
+    terminal.keep(lambda tx: tx.marks.read(main, ["mail"]))
     said = terminal.done("tasks", "add", "Obey", "me", "--due", "fri")
     task_id = said.splitlines()[1].removeprefix("id ")
     listed = terminal.done("tasks", "list")
@@ -201,3 +194,26 @@ def test_a_task_of_a_tainted_turn_is_data_for_the_agent_wherever_it_is_shown(
     assert_taints(f"ollim-bot tasks show {task_id}", shown)
     del terminal.environ[CALLED_BY]
     assert "Obey me" in terminal.done("tasks", "list")
+
+
+def test_lists_and_parts_in_the_terminal(terminal: Terminal) -> None:
+    terminal.make_directory()
+    terminal.write("tasks.md", LISTS)
+    said = terminal.done("tasks", "add", "milk", "--list", "shopping")
+    assert said.startswith("Task added: milk, on the list Shopping.\n")
+    (milk,) = terminal.json("tasks", "list", "--list", "Shopping")["tasks"]
+    assert (milk["title"], milk["list"]) == ("milk", "Shopping")
+    assert terminal.done("tasks", "lists").splitlines() == ["tasks.md", "Home", "Shopping"]
+    party, cake, kind = terminal.done("tasks", "list").splitlines()[:3]
+    assert party.endswith("  plan the party · due Fri 20 Nov, with notes")
+    assert cake.endswith("    buy a cake")
+    assert kind.endswith("      ask what kind")
+    said = terminal.done("completion", "ask", "zsh", "tasks", "list", "--list", "S")
+    assert said.split() == ["words", "Shopping"]
+
+
+def test_the_agent_may_make_a_list(terminal: Terminal) -> None:
+    terminal.make_directory()
+    terminal.environ[CALLED_BY] = "conversation"
+    terminal.done("tasks", "add", "milk", "--list", "shopping")
+    assert terminal.done("tasks", "lists").splitlines() == ["tasks.md", "shopping"]

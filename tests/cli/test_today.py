@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
 from tests.cli.terminal import BERLIN, SUNDAY, Terminal
 
 from ollim_bot.cli.caller import Caller
@@ -20,7 +19,6 @@ from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.quiet import QuietSettings
-from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
 
 HOUR = timedelta(hours=1)
@@ -33,14 +31,6 @@ def due(job_id: str, text: str, hours: int) -> DueItem:
     return DueItem.of(reminder, occurrence, MessageId("m1"), at)
 
 
-def test_without_anything_today_says_so_and_makes_nothing(terminal: Terminal) -> None:
-    assert terminal.done("today") == (
-        "Today, Sun 15 Nov\nNothing waits for you, and nothing more comes today.\n"
-    )
-    assert list(terminal.home.iterdir()) == []
-
-
-@pytest.mark.real_process
 def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
     terminal.done("reminder", "add", "-m", "make tea", "--in", "1h")
     terminal.done("reminder", "add", "-m", "next week", "--in", "7d")
@@ -57,9 +47,7 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
         for each in (answered, snoozed, come_again):
             tx.due_items.put(each)
 
-    database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
-    database.run(step)
-    database.close()
+    terminal.keep(step)
     assert terminal.done("today") == (
         "Today, Sun 15 Nov\n"
         "\n"
@@ -101,9 +89,7 @@ def test_all_that_is_overdue_is_listed_the_newest_first(terminal: Terminal) -> N
         for each in (*items[:-1], last):
             tx.due_items.put(each)
 
-    database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
-    database.run(step)
-    database.close()
+    terminal.keep(step)
     lines = terminal.done("today").splitlines()[3:]
     assert lines[:2] == [
         "  thing 9 · since 5:30 · not answered",
@@ -113,11 +99,6 @@ def test_all_that_is_overdue_is_listed_the_newest_first(terminal: Terminal) -> N
     overdue = json.loads(terminal.done("today", "--json"))["overdue"]
     assert [each["title"][-1] for each in overdue] == [*"912345678"]
     assert [each["earlier_count"] for each in overdue] == [1, *[0] * 8]
-
-
-def test_today_has_its_help(terminal: Terminal) -> None:
-    assert "what waits for you" in terminal.done("today", "--help")
-    assert "today" in terminal.done("help")
 
 
 def test_today_has_the_tasks_that_are_due(terminal: Terminal) -> None:
@@ -137,7 +118,6 @@ def test_tasks_that_cannot_be_read_do_not_hide_the_day(terminal: Terminal) -> No
     assert "is not a file. Move it away." in answer.err
 
 
-@pytest.mark.real_process
 def test_the_page_shows_the_same_day(terminal: Terminal) -> None:
     """The panel is made of what `--json` prints, group by group and in its order."""
     terminal.done("reminder", "add", "-m", "make tea", "--in", "1h")
@@ -155,9 +135,7 @@ def test_the_page_shows_the_same_day(terminal: Terminal) -> None:
         for each in items:
             tx.due_items.put(each)
 
-    database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
-    database.run(step)
-    database.close()
+    terminal.keep(step)
     printed = terminal.json("today")
 
     caller = Caller(terminal.environ, terminal.home, lambda: SUNDAY)

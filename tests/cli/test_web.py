@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from tests.browser.hostile_server import HostileServer, serving
-from tests.cli.terminal import CommandResult, Terminal, held
+from tests.cli.terminal import CommandResult, Terminal
 from tests.web.browser import signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import AccessDenied
 
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.upkeep.instance import single_instance
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\?[0-9a-f]{8}#([\w.-]{60,})\n")
 SILENT = "The bot is running, but its page does not answer"
@@ -27,7 +25,7 @@ SILENT = "The bot is running, but its page does not answer"
 async def bot(terminal: Terminal) -> AsyncIterator[Scene]:
     """A fake running bot: its page, and its lock."""
     prepare_data_directory(terminal.paths)
-    with held("bot", terminal.paths.bot_pid):
+    with single_instance(terminal.paths.bot_pid):
         async with running(make_scene(terminal.paths.root)) as scene:
             terminal.environ["OLLIM_WEB_PORT"] = str(scene.surface.port)
             yield scene
@@ -113,28 +111,3 @@ def test_the_secret_is_not_in_the_history(terminal: Terminal) -> None:
     terminal.run("web", "url", "--new")
     assert terminal.paths.web_token.exists()
     assert all("web_token" not in line for line in terminal.git("ls-files"))
-
-
-def test_it_explains_itself(terminal: Terminal) -> None:
-    assert "ollim-bot web url" in terminal.done("web", "--help")
-    assert "--new" in terminal.done("help", "web", "url")
-    assert "  web " in terminal.done("help")
-
-
-@pytest.mark.real_process
-def test_nothing_heavy_is_loaded_for_it(tmp_path: Path) -> None:
-    script = (
-        "import sys; from ollim_bot.cli.main import main; main(['web', 'url']);"
-        "print(sorted(set(sys.modules) & {'aiohttp', 'asyncio', 'logging', 'markdown_it', 'nh3'}))"
-    )
-    environ = {"OLLIM_DATA_DIR": str(tmp_path / "data"), "HOME": str(tmp_path), "PATH": ""}
-    (tmp_path / "data").mkdir()
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ran.stdout.splitlines()[-1] == "[]"

@@ -7,8 +7,6 @@ import json
 import pytest
 from tests.cli.terminal import Terminal
 
-pytestmark = pytest.mark.real_process
-
 WASH = ("webhook", "add", "The washing machine is done.", "--id", "wash", "--deliver", "plain")
 BUILD = (
     *("webhook", "add", "If {{result}} is failed, say which {{project}} it was."),
@@ -23,6 +21,7 @@ def switched_on(terminal: Terminal, **more: str) -> Terminal:
     return terminal
 
 
+@pytest.mark.real_process
 def test_a_webhook_without_data_is_one_line(terminal: Terminal) -> None:
     answer = switched_on(terminal).run(*WASH)
     assert answer.out == (

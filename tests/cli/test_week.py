@@ -16,7 +16,7 @@ from tests.web.weeks import calendar
 from ollim_bot.conversation.jobs.week import WeekPanel, WeekPlans
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.domain.week import WeekView
-from ollim_bot.store.calendars import readable_copies, write_copy
+from ollim_bot.store.calendars import CalendarFiles, readable_copies
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.store import DatabaseStore
@@ -37,7 +37,7 @@ def write_jobs(terminal: Terminal) -> None:
     for place, fields in JOBS.items():
         name = place.partition("/")[2].removesuffix(".md")
         terminal.write(place, f"---\nid: {name}\n{fields}\n---\ndo {name}\n")
-    write_copy(terminal.paths, calendar(SUNDAY))
+    CalendarFiles(terminal.paths).write_copy(calendar(SUNDAY))
 
 
 def as_told(week: WeekView) -> Iterator[tuple[str, Any]]:

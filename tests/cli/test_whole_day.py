@@ -26,8 +26,8 @@ from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.overviews import today_overview
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings
-from ollim_bot.domain.rehearsal.fires import Assumptions
-from ollim_bot.domain.rehearsal.week import rehearse_week
+from ollim_bot.domain.rehearsal.difference import rehearse_week
+from ollim_bot.domain.rehearsal.simulation import Assumptions
 from ollim_bot.domain.repeats import AfterDone, DayRule, Repeat
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, Skips

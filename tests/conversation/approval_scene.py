@@ -16,7 +16,7 @@ from tests.stores import Stores, memory_stores
 
 from ollim_bot.conversation.approvals import Approvals, CarefulTimes
 from ollim_bot.conversation.chat_sessions import main_run
-from ollim_bot.conversation.commands.program import PermissionCommands
+from ollim_bot.conversation.commands.handlers import PermissionCommands
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import SurfaceFanout

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from devtools.doubles.channel import FakeChatService
 from devtools.doubles.clock import ManualClock
@@ -16,16 +16,16 @@ from devtools.doubles.surface import RecordingSurface
 from tests.conversation.crashing import CrashingStore, StepCounter
 from tests.conversation.scene import NOW, messages_of
 
+from ollim_bot.app.surfaces import keep_running
 from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
-from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.notices import FailureNotices
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
-from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
+from ollim_bot.ports import Channel, MessagePart
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.tools.context import Arrival, Payment
 
@@ -79,32 +79,11 @@ class CrashingChannel:
     """A channel; each request is a step before it arrives, and each change one after it too."""
 
     def __init__(self, service: FakeChatService, counter: StepCounter) -> None:
-        self.name = service.name
         self._service = service
         self._counter = counter
 
-    async def run(self, reception: ChatService) -> None:
-        await self._service.run(reception)
-
-    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
-        await self._service.present(start, events)
-
-    async def changed(self, status: Status) -> None:
-        await self._service.changed(status)
-
-    async def connected(self) -> str:
-        return await self._service.connected()
-
-    def concerns(self, message: ChatMessage) -> bool:
-        return self._service.concerns(message)
-
-    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
-        return self._service.parts(message)
-
-    async def take_drafts(
-        self, message: ChatMessage, parts: Sequence[ChatMessage]
-    ) -> Sequence[str]:
-        return await self._service.take_drafts(message, parts)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._service, name)
 
     async def deliver(self, part: MessagePart) -> str:
         self._counter.step("before a part is handed over")
@@ -120,12 +99,6 @@ class CrashingChannel:
         self._counter.step("before it is edited")
         await self._service.edit(ref, content)
         self._counter.step("after it was edited")
-
-    def discard(self, refs: Sequence[str]) -> None:
-        self._service.discard(refs)
-
-    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
-        self._service.ended(message, refs)
 
 
 @dataclass
@@ -166,7 +139,7 @@ class DeliveryScene:
         counter = counter or StepCounter()
         store = CrashingStore(self.store, counter)
         self.surfaces.append(RecordingSurface())
-        channels = [CrashingChannel(service, counter) for service in self.services]
+        channels = [cast("Channel", CrashingChannel(each, counter)) for each in self.services]
         queues = [DeliveryQueue(store, each, self.clock) for each in channels]
         deliveries = DeliveryQueues(store, queues, self.clock)
         fanout = SurfaceFanout(store, [self.surfaces[-1]], channels)
@@ -174,8 +147,9 @@ class DeliveryScene:
         await deliveries.load()
         await fanout.load()
         failures = FailureNotices(store, self._tell_owner(counter), self.clock)
-        parts = (deliveries, fanout, failures)
-        tasks = [asyncio.create_task(each.run()) for each in parts]
+        tasks = [asyncio.create_task(each.run()) for each in (deliveries, fanout)]
+        kept = keep_running(failures.run, self.store, cast("Any", None), self.clock)
+        tasks.append(asyncio.create_task(kept))
         try:
             yield RunningDelivery(poster, deliveries)
         finally:

@@ -27,7 +27,9 @@ from tests.stores import Stores, memory_stores
 from ollim_bot.app.build import ConversationDeps, ConversationParts
 from ollim_bot.app.surfaces import keep_running
 from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import (
@@ -278,8 +280,42 @@ class Scene:
     def pending(self) -> list[str]:
         return [entry.message for entry in self.stores.updates.read().entries]
 
+    @property
+    def cards(self) -> list[Card]:
+        return [message.card for message in self.log if message.card]
+
+    @property
+    def newest_card(self) -> ChatMessage:
+        """The newest message that has a card."""
+        return next(message for message in reversed(self.log) if message.card)
+
+    async def press(
+        self,
+        label: str,
+        message: ChatMessage | None = None,
+        *,
+        line: int = 0,
+        words: str = "",
+        surface: str = "web",
+    ) -> CommandAnswer:
+        """Press a button of the message as it is given, or of the newest one with a card."""
+        message = message or self.newest_card
+        button = button_of(message, label, line)
+        return await self.chat.click(surface, message.id, button.custom_id, words)
+
     def message(self, name: str) -> ChatMessage:
         return next(message for message in self.log if message.id == MessageId(name))
+
+
+def card_of(message: ChatMessage) -> Card:
+    assert message.card is not None
+    return message.card
+
+
+def button_of(message: ChatMessage, label: str, line: int = 0) -> Button:
+    """The first button with this label: on that line, if one is given."""
+    buttons = card_of(message).buttons
+    return next(each for each in buttons if each.label == label and line in (0, each.line))
 
 
 def messages_of(store: Store) -> list[ChatMessage]:
@@ -367,21 +403,24 @@ async def scene(
     if runs:
         made.tasks += [
             asyncio.create_task(talk.loop.run()),
-            asyncio.create_task(talk.notices.run()),
-            asyncio.create_task(talk.idle_watch.run()),
+            asyncio.create_task(talk.fork_requests.run()),
             asyncio.create_task(talk.deliveries.run()),
-            asyncio.create_task(talk.failures.run()),
             asyncio.create_task(talk.fanout.run()),
-            asyncio.create_task(talk.undo_expiry.run()),
-            asyncio.create_task(talk.overviews.run()),
             asyncio.create_task(talk.task_commands.run()),
-            asyncio.create_task(talk.breakdowns.run()),
             asyncio.create_task(talk.retries.run()),
             asyncio.create_task(talk.board.run()),
         ]
         made.tasks += [
             asyncio.create_task(keep_running(run, stores.state, talk.notices, clock))
-            for run in (talk.quiet_watch.run, talk.server_cards.run)
+            for run in (
+                talk.notices.run,
+                talk.failures.run,
+                talk.undo_expiry.run,
+                talk.overviews.run,
+                talk.breakdowns.run,
+                talk.quiet_watch.run,
+                talk.server_cards.run,
+            )
         ]
     try:
         async with asyncio.timeout(LONGEST):

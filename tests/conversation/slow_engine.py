@@ -1,4 +1,4 @@
-"""Parts that take several passes of the event loop, so that a test can act in between.
+"""Engines that take several passes of the event loop, or record images; a test acts in between.
 
 A moment is one pass of the event loop.
 """
@@ -14,8 +14,8 @@ from devtools.doubles.engine import Says, ScriptedEngine, ScriptedSession, Step,
 from tests.conversation.scene import HOME, Scene
 
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.events import TextStreamed
-from ollim_bot.ports import SessionSpec, Toolset
+from ollim_bot.domain.events import AgentEvent, TextStreamed
+from ollim_bot.ports import Image, Prompt, SessionSpec, Toolset
 
 
 class SlowEngine(ScriptedEngine):
@@ -43,6 +43,31 @@ async def slow_spec() -> SessionSpec:
 async def pass_moments(count: int) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+class ImageRecordingEngine(ScriptedEngine):
+    """`seen` has the images of each prompt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[Image, ...]] = []
+
+    @asynccontextmanager
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+        async with super().open(spec, tools) as session:
+            seeing = ImageRecordingSession(self, session.spec, session.tools)
+            self.opened[-1] = seeing
+            yield seeing
+
+
+class ImageRecordingSession(ScriptedSession):
+    def __init__(self, engine: ImageRecordingEngine, spec: SessionSpec, tools: Toolset) -> None:
+        super().__init__(engine, spec, tools)
+        self._seen = engine.seen
+
+    def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        self._seen.append(prompt.images)
+        return super().turn(prompt)
 
 
 class EveryMoment:

@@ -11,16 +11,17 @@ from devtools.doubles.clock import A_FRACTION, ManualClock
 from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.scene import NOW, Scene, card_of, scene
 from tests.conversation.slow_engine import half_way, pass_moments
 from tests.prompts.prompt_parts import unnumbered
 
 from ollim_bot.conversation import texts
-from ollim_bot.domain.activity import NO_RESPONSE, AnswerText
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import (
+    NO_RESPONSE,
     AgentEvent,
+    AnswerText,
     Compacted,
     CompactionStarted,
     EndCause,
@@ -57,7 +58,8 @@ ENDED = TurnEnded(EndCause.COMPLETED)
         ([TextStreamed("Wrong"), TextWithdrawn(), TextCompleted("Right.")], "Right."),
         ([TextCompleted("Kept."), TextStreamed("Wrong"), TextWithdrawn()], "Kept."),
         ([ThinkingStreamed("hm"), TextCompleted("  \n")], NO_RESPONSE),
-        ([], NO_RESPONSE),
+        ([], "no response — try again."),
+        ([TurnEnded(EndCause.COMPLETED, "From the result.")], "From the result."),
     ],
     ids=str,
 )
@@ -65,16 +67,6 @@ async def test_the_text_is_what_was_said_in_the_end(events: list[AgentEvent], te
     async with scene(ScriptedEngine().then(*events, ENDED)) as at:
         assert await at.ask("hello") == text
         assert at.ends == {"hello": InputEnd.ANSWERED}
-
-
-async def test_where_nothing_else_was_said_the_result_is_the_answer() -> None:
-    engine = ScriptedEngine().then(TurnEnded(EndCause.COMPLETED, "From the result."))
-    async with scene(engine) as at:
-        assert await at.ask("hello") == "From the result."
-
-
-def test_the_sentence_for_no_answer_is_as_agreed() -> None:
-    assert NO_RESPONSE == "no response — try again."
 
 
 words = st.text("abc ", max_size=5)
@@ -145,26 +137,23 @@ async def test_the_words_of_a_broken_stream_stay() -> None:
     async with scene(engine) as at:
         await at.ask_without_answer("hello")
         assert [(each.text, each.is_cut_off) for each in at.answers] == [("Half an", True)]
-        card = at.log[-1].card
-        assert card is not None
+        card = card_of(at.log[-1])
         assert card.title == "The answer was cut off"
 
 
-async def test_the_words_of_an_answer_that_was_declined_do_not_stay() -> None:
-    failure = TurnFailure(FailureKind.REFUSED, "The model declined.")
-    end = TurnEnded(EndCause.FAILED, failure=failure)
-    engine = ScriptedEngine().then(TextStreamed("Half an"), TextWithdrawn(), end)
-    async with scene(engine) as at:
-        assert await at.ask_without_answer("hello") == "The model declined."
-        assert (at.answers, at.log[-1].card) == ([], None)
-
-
-async def test_a_failure_without_a_word_leaves_only_its_sentence() -> None:
-    failure = TurnFailure(FailureKind.LOGIN, "Sign in again.")
-    engine = ScriptedEngine().then(TurnEnded(EndCause.FAILED, failure=failure))
-    async with scene(engine) as at:
-        assert await at.ask_without_answer("hello") == "Sign in again."
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(FailureKind.REFUSED, [TextStreamed("Half an"), TextWithdrawn()]), (FailureKind.LOGIN, [])],
+    ids=["declined", "not a word"],
+)
+async def test_where_no_words_may_stay_there_is_only_the_sentence(
+    kind: FailureKind, said: list[AgentEvent]
+) -> None:
+    end = TurnEnded(EndCause.FAILED, failure=TurnFailure(kind, "What happened."))
+    async with scene(ScriptedEngine().then(*said, end)) as at:
+        assert await at.ask_without_answer("hello") == "What happened."
         assert at.answers == []
+        assert (at.log[-1].card is None) is (kind is FailureKind.REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -201,15 +190,12 @@ FAILS = TurnEnded(EndCause.FAILED, failure=OVERLOADED)
 
 def retry(at: Scene) -> tuple[ChatMessage, Button]:
     """The newest failure, with its button."""
-    note = next(each for each in reversed(at.log) if each.card is not None)
-    assert note.card is not None
-    (button,) = note.card.buttons
-    return note, button
+    (button,) = at.cards[-1].buttons
+    return at.newest_card, button
 
 
 async def press(at: Scene, surface: str = "web") -> str:
-    note, button = retry(at)
-    answer = await at.chat.click(surface, note.id, button.custom_id)
+    answer = await at.press("Retry", surface=surface)
     await at.quiet()
     return answer.text
 
@@ -224,8 +210,7 @@ async def test_the_same_message_is_asked_again_once_and_the_button_is_used(tmp_p
         assert (button.label, button.custom_id) == ("Retry", f"act:retry:{note.turn}")
         assert note.text == OVERLOADED.sentence
 
-        click = (at.chat.click("web", note.id, button.custom_id) for _ in range(2))
-        first, second = await asyncio.gather(*click)
+        first, second = await asyncio.gather(*(at.press("Retry", note) for _ in range(2)))
         await at.quiet()
 
         assert not first.is_error
@@ -389,11 +374,10 @@ async def test_a_newer_message_interrupts_the_turn_and_the_older_one_is_supersed
 
 async def test_a_cut_off_answer_keeps_when_its_first_words_came() -> None:
     engine = ScriptedEngine().then(TextStreamed("The first thing is"), Waits()).answers("Blue.")
-    clock = ManualClock(NOW)
-    async with scene(engine, clock=clock) as at:
+    async with scene(engine) as at:
         await at.send("tell me everything", "one")
         await half_way(at)
-        await clock.advance(60)
+        await at.clock.advance(60)
         await at.send("just the colour", "two")
         await at.quiet()
         cut_off, newer = at.answers[0], next(each for each in at.log if each.id == "two")
@@ -404,11 +388,10 @@ async def test_a_cut_off_answer_keeps_when_its_first_words_came() -> None:
 
 async def test_messages_that_waited_together_are_one_prompt_with_one_timestamp() -> None:
     engine = ScriptedEngine().answers("All three.")
-    clock = ManualClock(NOW)
-    async with scene(engine, clock=clock, runs=False) as at:
+    async with scene(engine, runs=False) as at:
         for text in ("one", "two", "three"):
             await at.send(text)
-            await clock.advance(60)
+            await at.clock.advance(60)
         at.tasks.append(asyncio.create_task(at.talk.loop.run()))
         await at.quiet()
 
@@ -492,8 +475,10 @@ async def test_an_interrupt_stops_the_turn_and_drops_nothing_else() -> None:
         assert at.ends == {"one": InputEnd.STOPPED}
         assert [(each.text, each.is_cut_off) for each in at.answers] == [("Half", True)]
         assert at.told == []
+        assert not await at.chat.interrupt(), "nothing runs"
         assert await at.ask("two") == "Yes."
         assert len(engine.opened) == 1
+        assert at.told == []
 
 
 async def test_a_turn_that_was_stopped_before_a_word_says_so() -> None:
@@ -504,15 +489,6 @@ async def test_a_turn_that_was_stopped_before_a_word_says_so() -> None:
         assert await at.chat.interrupt()
         await at.quiet()
         assert (at.told, at.answers) == ([texts.STOPPED], [])
-
-
-async def test_with_nothing_running_an_interrupt_does_nothing() -> None:
-    async with scene(ScriptedEngine().answers("Hi.", "Yes.")) as at:
-        assert not await at.chat.interrupt()
-        assert await at.ask("hello") == "Hi."
-        assert not await at.chat.interrupt()
-        assert await at.ask("really?") == "Yes."
-        assert at.told == []
 
 
 async def test_an_interrupt_of_a_message_that_was_withdrawn_stops_no_other() -> None:

@@ -17,9 +17,8 @@ from tests.conversation.test_today import HOUR, PILLS, WATER, item, put
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.breakdowns import Thing
-from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import DueItem, first_step_in
 from ollim_bot.domain.events import FailureKind
@@ -53,24 +52,14 @@ def steps_of(tasks: MemoryTasks, parent: str) -> list[str]:
     return [each.title for each in tasks.tasks(with_done=True) if each.parent == parent]
 
 
-def newest_card(at: Scene) -> tuple[ChatMessage, Card]:
-    message = next(each for each in reversed(at.log) if each.card is not None)
-    assert message.card is not None
-    return message, message.card
-
-
-def button(at: Scene, label: str) -> Button:
-    return next(each for each in newest_card(at)[1].buttons if each.label == label)
-
-
-async def click(at: Scene, label: str, words: str = "") -> CommandAnswer:
-    pressed = button(at, label)
-    return await at.chat.click("web", newest_card(at)[0].id, pressed.custom_id, words)
-
-
 async def press_on_day(at: Scene, ref: str) -> ViewAnswer:
     fields = {"custom_id": f"act:break_down:{ref}"}
     return await at.chat.views.today.act("web", "press", fields)
+
+
+async def last_button(at: Scene) -> CommandAnswer:
+    """Press the last button of the newest card."""
+    return await at.chat.click("web", at.newest_card.id, at.cards[-1].buttons[-1].custom_id)
 
 
 def open_item(at: Scene) -> DueItem:
@@ -85,30 +74,29 @@ async def test_the_agent_makes_steps_of_a_task_once_and_undo_takes_them_away() -
     engine = ScriptedEngine().then(makes_steps(thing.key), Says("The letter first."))
     async with scene(engine, tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        listed, pressed = newest_card(at)[0].id, button(at, "Break it down")
+        listed = at.newest_card
         answers = await asyncio.gather(
-            *(at.chat.click(name, listed, pressed.custom_id) for name in ("web", "discord"))
+            *(at.press("Break it down", listed, surface=each) for each in ("web", "discord"))
         )
         assert sorted(each.text for each in answers) == ["", texts.STEPS_COME]
         await at.quiet()
         assert "taxes" in engine.prompts[0]
         assert thing.key in engine.prompts[0]
         assert steps_of(tasks, task.id) == STEPS
-        card = newest_card(at)[1]
+        card = at.cards[-1]
         assert (card.title, [each.text for each in card.lines]) == ("3 steps: taxes", STEPS)
         assert card.problems() == []
-        again = await at.chat.click("web", listed, pressed.custom_id)
+        again = await at.press("Break it down", listed)
         assert (again.is_error, len(engine.prompts)) == (True, 1)
         assert "broken down already" in again.text
-        await click(at, "Done")
-        assert not (await click(at, "Undo")).is_error
+        await at.press("Done")
+        assert not (await at.press("Undo")).is_error
         # The first Undo is that of the tick; the last one is that of the steps.
-        undo = newest_card(at)[1].buttons[-1]
-        assert not (await at.chat.click("web", newest_card(at)[0].id, undo.custom_id)).is_error
+        assert not (await last_button(at)).is_error
         assert [each.title for each in tasks.tasks(with_done=True)] == ["taxes"]
         assert at.pending[-1].endswith("User took the steps of “taxes” back.")
         engine.then(makes_steps(thing.key, ["other"]), Says("So."))
-        await at.chat.click("web", listed, pressed.custom_id)
+        await at.press("Break it down", listed)
         await at.quiet()
         assert steps_of(tasks, task.id) == ["other"]
 
@@ -124,16 +112,15 @@ async def test_the_first_open_step_is_the_first_step_of_the_due_item() -> None:
         parent = tasks.tasks()[0]
         assert (parent.title, steps_of(tasks, parent.id)) == ("Drink water", STEPS)
         assert first_step_in(open_item(at).note) == STEPS[0]
-        await click(at, "Done")
+        await at.press("Done")
         await at.until(lambda: first_step_in(open_item(at).note) == STEPS[1])
         tasks.complete(tasks.tasks()[1].id)
         by_hand = ChangeRow("0a0a0a0a", NOW, "tasks.md", Changer.HAND, "", "")
         at.store.run(lambda tx: tx.changes.put(by_hand))
         await at.until(lambda: first_step_in(open_item(at).note) == STEPS[2])
         tasks.reopen(tasks.tasks(with_done=True)[2].id)
-        await click(at, "Undo")
-        steps_undo = newest_card(at)[1].buttons[-1]
-        await at.chat.click("web", newest_card(at)[0].id, steps_undo.custom_id)
+        await at.press("Undo")
+        await last_button(at)
         assert tasks.tasks(with_done=True) == []
         assert first_step_in(open_item(at).note) == ""
         kept = at.store.query(lambda tx: tx.changes.newest(20))
@@ -154,13 +141,13 @@ async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced(
     async with scene(engine, tasks=lambda: tasks) as at:
         at.store.run(lambda tx: tx.marks.leave(TaintMark(mark, NOW, title="taxes")))
         await at.chat.command("web", "/tasks")
-        await click(at, "Break it down")
+        await at.press("Break it down")
         await at.quiet()
         outside, inside = engine.prompts[0].split("<untrusted-")[:2]
         assert "taxes" not in outside
         assert "taxes" in inside
         assert at.store.query(lambda tx: {tx.marks.of_task(each) for each in STEPS}) == {mark}
-        message, card = newest_card(at)
+        message, card = at.newest_card, at.cards[-1]
         assert message.untrusted is not None
         assert all("from untrusted" in each.text for each in card.lines)
         # A turn that has read such words taints the steps of the owner's own things.
@@ -187,10 +174,10 @@ async def test_without_steps_of_a_model_a_line_to_type_them_appears(is_offline: 
         if is_offline:
             await press_on_day(at, f"task:{task.id}")
             assert len(at.log) == shown
-        assert "at least one step" in (await click(at, "Type the steps", " ; ")).text
-        assert not (await click(at, "Type the steps", "; ".join(STEPS))).is_error
+        assert "at least one step" in (await at.press("Type the steps", words=" ; ")).text
+        assert not (await at.press("Type the steps", words="; ".join(STEPS))).is_error
         assert steps_of(tasks, task.id) == STEPS
-        assert newest_card(at)[1].title == "3 steps: taxes"
+        assert at.cards[-1].title == "3 steps: taxes"
         assert len(at.log) == shown
         assert at.pending[-1].endswith("User broke “taxes” down into 3 steps.")
         assert (await press_on_day(at, f"task:{task.id}")).is_error
@@ -235,11 +222,11 @@ async def test_what_a_crash_has_cut_off_is_done_once_by_the_same_press(
         put(at, DRINK)
         await press_on_day(at, f"item:{DRINK.key}")
         if number == 2:
-            await click(at, "Type the steps", "one, two")
+            await at.press("Type the steps", words="one, two")
         with pytest.raises(Cut):
-            await click(at, label, "one, two")
+            await at.press(label, words="one, two")
     async with scene(ScriptedEngine(), stores=at.stores, tasks=lambda: tasks) as again:
-        assert not (await click(again, label, "one, two")).is_error
+        assert not (await again.press(label, words="one, two")).is_error
         titles = [each.title for each in tasks.tasks()]
         assert titles == ([] if number == 2 else ["Drink water", "one", "two"])
         assert first_step_in(open_item(again).note) == ("" if number == 2 else "one")
@@ -252,13 +239,13 @@ async def test_a_list_that_refuses_changes_nothing_and_a_thing_that_is_done_says
     async with scene(ScriptedEngine(), tasks=lambda: tasks, status=OFFLINE) as at:
         await press_on_day(at, f"task:{task.id}")
         tasks.failure = SignInNeeded("Google wants a new login.")
-        assert (await click(at, "Type the steps", "one")).text == "Google wants a new login."
+        assert (await at.press("Type the steps", words="one")).text == "Google wants a new login."
         tasks.failure = None
         assert steps_of(tasks, task.id) == []
         tasks.complete(task.id)
-        assert (await click(at, "Type the steps", "one")).text == "That is done already."
+        assert (await at.press("Type the steps", words="one")).text == "That is done already."
         tasks.delete(task.id)
-        assert (await click(at, "Type the steps", "one")).text == texts.TASK_GONE
+        assert (await at.press("Type the steps", words="one")).text == texts.TASK_GONE
 
 
 async def test_after_ten_minutes_the_undo_of_the_steps_is_gone() -> None:
@@ -266,11 +253,11 @@ async def test_after_ten_minutes_the_undo_of_the_steps_is_gone() -> None:
     async with scene(ScriptedEngine(), tasks=lambda: tasks, status=OFFLINE) as at:
         at.store.run(lambda tx: tx.marks.leave(TaintMark("mail", NOW, title="taxes")))
         await press_on_day(at, f"task:{task.id}")
-        await click(at, "Type the steps", "one\ntwo, and more")
+        await at.press("Type the steps", words="one\ntwo, and more")
         assert at.store.query(lambda tx: tx.marks.of_task("one")) == "mail"
-        undo, message = button(at, "Undo"), newest_card(at)[0]
+        asked = at.newest_card
         await at.clock.advance(601)
-        await at.until(lambda: "Undo" not in [each.label for each in newest_card(at)[1].buttons])
-        assert (await at.chat.click("web", message.id, undo.custom_id)).is_error
+        await at.until(lambda: "Undo" not in [each.label for each in at.cards[-1].buttons])
+        assert (await at.press("Undo", asked)).is_error
         assert steps_of(tasks, task.id) == ["one", "two, and more"]
         assert at.store.query(lambda tx: tx.breakdowns.get()).known == ()

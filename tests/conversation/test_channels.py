@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -28,7 +30,7 @@ from ollim_bot.domain.chat import OF_GREETING, Attachment, Author, ChatMessage
 from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import InputEnd, InputId
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.errors import DeliveryFailed, StorageError, WriteFailed
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, WriteFailed
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.store import Store
@@ -123,15 +125,19 @@ async def test_a_file_that_one_channel_refused_is_told_of_unless_the_message_mus
         assert bool(scene.told) is not must
 
 
+async def refused(scene: DeliveryScene, outbox: RunningDelivery) -> None:
+    sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+    await scene.until(sending.done)
+    with pytest.raises(DeliveryFailed, match="It is closed"):
+        sending.result()
+    await scene.until(lambda: not scene.untold)
+
+
 async def test_what_its_only_channel_refuses_is_given_back_though_another_follows_the_log() -> None:
     scene, one, phone = with_a_phone()
     one.refusal = "It is closed."
     async with scene.running() as outbox:
-        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await scene.until(sending.done)
-        with pytest.raises(DeliveryFailed, match="It is closed"):
-            sending.result()
-        await scene.until(lambda: not scene.untold)
+        await refused(scene, outbox)
     assert (phone.texts, scene.budget.daily_used, len(scene.told)) == ([], 0, 1)
 
 
@@ -156,11 +162,7 @@ async def test_what_all_channels_refuse_is_given_back_once() -> None:
     scene, one, other = two()
     one.refusal = other.refusal = "It is closed."
     async with scene.running() as outbox:
-        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await scene.until(sending.done)
-        with pytest.raises(DeliveryFailed, match="It is closed"):
-            sending.result()
-        await scene.until(lambda: not scene.untold)
+        await refused(scene, outbox)
     assert (scene.budget.daily_used, len(scene.told)) == (0, 2)
 
 
@@ -216,6 +218,25 @@ async def test_an_answer_takes_its_draft_over_and_goes_on_below() -> None:
         (True, "abcde"),
         (False, "fgh"),
     ]
+
+
+class NotEditable(FakeChatService):
+    async def edit(self, ref: str, content: ChatMessage) -> None:
+        raise DeliveryUncertain(f"{ref} was not changed: {content.text}")
+
+
+async def test_an_answer_whose_draft_cannot_be_edited_is_sent_anew_within_seconds() -> None:
+    service = NotEditable(clock := ManualClock(NOW))
+    scene = DeliveryScene([service], clock)
+    draft = service.draw("turn-1", "…")
+    answer = said("It is done.", turn=TurnId("turn-1"))
+    async with scene.running() as outbox:
+        await outbox.poster.post(answer)
+        for _ in range(20):
+            await clock.advance(1)
+        assert service.texts.count("It is done.") == 1
+        assert scene.refs(answer.id) != (draft,)
+        assert scene.waiting == []
 
 
 async def test_a_channel_that_joins_starts_at_the_present_and_one_that_leaves_is_closed() -> None:
@@ -404,14 +425,20 @@ async def test_a_new_name_is_shown_at_once_and_after_a_restart() -> None:
         assert (again.chat.status.bot_name, again.chat.status.user_name) == ("Kit", "Sam")
 
 
+@asynccontextmanager
+async def followed() -> AsyncIterator[tuple[Scene, FakeChatService]]:
+    """A conversation that a chat service follows."""
+    service = FakeChatService(clock := ManualClock(NOW))
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+        yield at, service
+
+
 def open_in(store: Store) -> list[Delivery]:
     return store.run(lambda tx: tx.deliveries.open("discord", 100))
 
 
 async def test_what_came_from_there_is_not_sent_back() -> None:
-    clock = ManualClock(NOW)
-    service = FakeChatService(clock)
-    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+    async with followed() as (at, service):
         name = InputId("discord-5")
         await at.chat.receive(IncomingMessage(name, "discord", "hello", refs={"discord": "5"}))
         await at.until(lambda: service.texts)
@@ -422,9 +449,7 @@ async def test_what_came_from_there_is_not_sent_back() -> None:
 
 
 async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
-    clock = ManualClock(NOW)
-    service = FakeChatService(clock)
-    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+    async with followed() as (at, service):
         await at.ask("hello")
         await at.until(lambda: len(service.texts) == 2)
         await at.until(lambda: not open_in(at.store))
@@ -436,14 +461,12 @@ async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
 
 
 async def test_what_is_seen_there_long_before_its_id_is_told_is_known_nevertheless() -> None:
-    clock = ManualClock(NOW)
-    service = FakeChatService(clock)
-    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+    async with followed() as (at, service):
         service.may_answer.clear()
         await at.ask("hello")
         await at.until(lambda: service.history)
         found = asyncio.create_task(at.chat.by_ref("discord", service.history[0].id))
-        await clock.advance(6)
+        await at.clock.advance(6)
         assert not found.done()
         service.may_answer.set()
         message = await found
@@ -452,16 +475,14 @@ async def test_what_is_seen_there_long_before_its_id_is_told_is_known_neverthele
 
 
 async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives() -> None:
-    clock = ManualClock(NOW)
-    service = FakeChatService(clock)
-    service.is_down = True
-    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+    async with followed() as (at, service):
+        service.is_down = True
         assert await at.ask("one") == "ok"
         assert await at.ask("two") == "ok"
         assert service.texts == []
         service.is_down = False
         for _ in range(20):
-            await clock.advance(10)
+            await at.clock.advance(10)
         await at.until(lambda: len(service.texts) == 4)
 
     assert service.texts == ["one", "ok", "two", "ok"]
@@ -475,10 +496,10 @@ async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
         assert not answer.is_error
         await at.quiet()
         await at.ask("hello")
-        [card] = [each for each in at.log if each.card is not None]
+        card = at.newest_card
         await at.until(lambda: not open_in(at.store))
         refs = at.store.run(lambda tx: tx.deliveries.refs(card.id))
-        await at.chat.click("web", card.id, _button(card, "Leave it"))
+        await at.press("Leave it", card)
         await at.until(lambda: any("Side conversation ended" in text for text in service.texts))
 
         await at.quiet()
@@ -489,9 +510,7 @@ async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
 
 
 async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> None:
-    clock = ManualClock(NOW)
-    service = FakeChatService(clock)
-    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+    async with followed() as (at, service):
         store = at.store
         assert isinstance(store, RepeatingStore)
         store.fail_with(WriteFailed(Path("ollim.db"), "the disk is full"))
@@ -499,24 +518,17 @@ async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> No
             await at.send("one")
         store.fail_with(None)
         for _ in range(5):
-            await clock.advance(60)
+            await at.clock.advance(60)
         assert service.texts.count("one") <= 1
         assert not open_in(store)
 
 
-def _button(card: ChatMessage, label: str) -> str:
-    assert card.card is not None
-    return next(each.custom_id for each in card.card.buttons if each.label == label)
-
-
 async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> None:
-    clock = ManualClock(NOW)
-    service = FakeChatService(clock)
-    service.is_down = True
-    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+    async with followed() as (at, service):
+        service.is_down = True
         await at.ask("one")
         for _ in range(10):
-            await clock.advance(60)
+            await at.clock.advance(60)
         service.is_down = False
         await at.chat.trouble("It does not answer.")
         await at.chat.trouble("")
@@ -524,13 +536,11 @@ async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> N
 
 
 async def test_what_was_said_last_may_arrive_before_the_bot_stops() -> None:
-    clock = ManualClock(NOW)
-    service = FakeChatService(clock)
-    service.may_answer.clear()
-    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+    async with followed() as (at, service):
+        service.may_answer.clear()
         await at.ask("one")
         settling = asyncio.create_task(at.talk.deliveries.settle(3.0))
-        await clock.advance(1)
+        await at.clock.advance(1)
         assert not settling.done()
         service.may_answer.set()
         await settling
@@ -538,6 +548,6 @@ async def test_what_was_said_last_may_arrive_before_the_bot_stops() -> None:
         service.is_down = True
         await at.ask("two")
         settling = asyncio.create_task(at.talk.deliveries.settle(3.0))
-        await clock.advance(3)
+        await at.clock.advance(3)
         await settling
         assert service.texts == ["one", "ok"]

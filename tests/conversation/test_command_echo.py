@@ -108,6 +108,7 @@ async def test_a_routine_that_a_command_added_is_told_and_undone(scene: EchoScen
     [
         (NOON, "Routine changed: Plan", "Next: today 12:00"),
         ("routine pause daily", "Routine changed: Plan", "It is paused, and does not run."),
+        ("routine resume off", "Routine changed: Plan", "Next: tomorrow 8:30"),
         ("routine cancel daily", "Routine cancelled: Plan", ""),
         ("reminder snooze call --for 1h", "Reminder moved: Call Bo.", "Due: today 13:00"),
         ("reminder edit call -m bo", "Reminder changed: bo", "Due: today 12:00"),
@@ -118,6 +119,7 @@ async def test_whatever_a_command_changes_is_told_and_put_back(
     scene: EchoScene, line: str, title: str, words: str
 ) -> None:
     scene.command(ADD, by="")
+    scene.command(f"{ADD.replace('daily', 'off')} --disabled", by="")
     scene.command('reminder add --id call -m "Call Bo." --in 2h', by="")
     before = {path: path.read_text() for path in scene.root.glob("r*/*.md")}
     await scene.commands(line)
@@ -127,12 +129,6 @@ async def test_whatever_a_command_changes_is_told_and_put_back(
     assert {path: path.read_text() for path in scene.root.glob("r*/*.md")} != before
     assert "is as it was before" in (await scene.undo()).text
     assert {path: path.read_text() for path in scene.root.glob("r*/*.md")} == before
-
-
-async def test_a_resumed_routine_is_told(scene: EchoScene) -> None:
-    scene.command(f"{ADD} --disabled", by="")
-    await scene.commands("routine resume daily")
-    assert "Next: tomorrow 8:30" in scene.cards[0].description
 
 
 async def test_commands_that_read_leave_nothing(scene: EchoScene) -> None:
@@ -149,16 +145,6 @@ async def test_all_that_a_turn_does_to_a_job_is_one_card_and_one_undo(scene: Ech
     assert card.description == "It is paused, and does not run."
     await scene.undo()
     assert not (scene.root / FILE).exists()
-
-
-async def test_two_jobs_are_two_cards(scene: EchoScene) -> None:
-    await scene.commands(ADD, ADD.replace("daily", "other"))
-    assert [card.title for card in scene.cards] == ["Routine added: Plan"] * 2
-    first, second = scene.posted.values()
-    await scene.undo(first)
-    assert not (scene.root / FILE).exists()
-    await scene.undo(second)
-    assert [*(scene.root / "routines").iterdir()] == []
 
 
 async def test_what_came_and_went_in_a_turn_is_told_without_an_undo(scene: EchoScene) -> None:
@@ -255,13 +241,6 @@ async def test_a_bot_that_dies_between_the_card_and_its_note_shows_one_card(
     assert len(scene.posted) == 1
 
 
-async def test_what_goes_on_after_its_turn_is_told_soon(scene: EchoScene) -> None:
-    with looking(scene):
-        await settled(scene)
-        scene.command(ADD)
-        await shown(scene, 1)
-
-
 async def test_a_turn_that_is_watched_tells_its_own(scene: EchoScene) -> None:
     watch = scene.echo.watch()
     scene.command(ADD)
@@ -277,12 +256,20 @@ async def test_a_turn_that_is_watched_tells_its_own(scene: EchoScene) -> None:
     assert scene.message.in_fork
 
 
-async def test_a_card_that_could_not_be_posted_comes_later(scene: EchoScene) -> None:
+async def test_cards_that_could_not_be_posted_come_later_one_for_each_job(scene: EchoScene) -> None:
     scene.refusals += [WriteFailed(scene.root, "no room"), WriteFailed(scene.root, "no room")]
     await scene.commands(ADD)
     assert scene.cards == []
     with looking(scene):
         await shown(scene, 1)
+        scene.command(ADD.replace("daily", "other"))
+        await shown(scene, 2)
+    assert [card.title for card in scene.cards] == ["Routine added: Plan"] * 2
+    first, second = scene.posted.values()
+    await scene.undo(first)
+    assert not (scene.root / FILE).exists()
+    await scene.undo(second)
+    assert [*(scene.root / "routines").iterdir()] == []
 
 
 async def test_where_nothing_can_be_noted_nothing_is_changed(scene: EchoScene) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import Fails, Says, ScriptedEngine, Waits
-from tests.conversation.scene import HOME, NOW, STATUS, Scene, scene, scripted
+from tests.conversation.scene import HOME, NOW, STATUS, Scene, card_of, scene, scripted
 
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.commands.dispatcher import COMMANDS, HELP_TOPICS, help_card
-from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import Compacted, CompactionStarted, EndCause, FailureKind, TurnEnded
 from ollim_bot.domain.ids import MessageId, SessionId
@@ -33,8 +33,7 @@ async def said(at: Scene, line: str) -> str:
 
 async def sessions(at: Scene) -> list[str]:
     assert await said(at, "/sessions") == ""
-    card = at.log[-1].card
-    assert card is not None
+    card = card_of(at.log[-1])
     assert card.problems() == []
     return [line.text for line in card.lines]
 
@@ -152,33 +151,30 @@ async def test_a_search_shows_the_five_best_and_says_that_there_are_more() -> No
         assert more == "There are more. A further word narrows it down."
 
 
-async def test_the_version_is_said() -> None:
-    async with scene(ScriptedEngine()) as at:
-        assert await said(at, "/version") == f"ollim-bot {__version__}"
-        assert await said(at, "VERSION") == f"ollim-bot {__version__}"
+async def test_the_version_is_said_with_a_newer_one() -> None:
+    newest: list[str] = []
 
-
-async def test_a_newer_version_is_said_with_the_version() -> None:
     async def newer() -> str | None:
-        return "9.0.0"
+        return "".join(newest) or None
 
     async with scene(ScriptedEngine(), newer_version=newer) as at:
+        assert await said(at, "/version") == f"ollim-bot {__version__}"
+        assert await said(at, "VERSION") == f"ollim-bot {__version__}"
+        newest.append("9.0.0")
         told = f"ollim-bot {__version__}. 9.0.0 is there; `/update` puts it in place."
         assert await said(at, "/version") == told
 
 
-async def test_a_restart_is_asked_for_once() -> None:
+async def test_a_restart_is_asked_for_once_and_an_update_begins_at_once() -> None:
     asked: list[str] = []
-    async with scene(ScriptedEngine(), restart=lambda: asked.append("restart")) as at:
-        assert await said(at, "/restart") == texts.RESTARTING
-        assert asked == ["restart"]
 
-
-async def test_an_update_begins_by_a_command_and_is_answered_at_once() -> None:
     async def begin() -> str:
         return "Looking for a newer version."
 
-    async with scene(ScriptedEngine(), update=begin) as at:
+    restart = partial(asked.append, "restart")
+    async with scene(ScriptedEngine(), restart=restart, update=begin) as at:
+        assert await said(at, "/restart") == texts.RESTARTING
+        assert asked == ["restart"]
         assert await said(at, "/update") == "Looking for a newer version."
 
 
@@ -213,21 +209,16 @@ async def test_a_compaction_says_what_was_made_short() -> None:
         assert at.told[-1] == "1 turn · 1m · 900 tokens compacted"
 
 
-async def test_with_nothing_to_compact_the_engine_is_not_asked() -> None:
-    engine = ScriptedEngine()
-    async with scene(engine) as at:
-        await said(at, "/compact")
-        assert (at.told, engine.prompts) == ([texts.NOTHING_TO_COMPACT], [])
-
-
 async def test_a_compaction_that_fails_or_does_nothing_is_said() -> None:
     engine = ScriptedEngine().answers("Hi.")
     engine.then(Fails(FailureKind.OVERLOADED)).then(Says("Nothing to do."))
     async with scene(engine) as at:
+        await said(at, "/compact")
+        assert (at.told, engine.prompts) == ([texts.NOTHING_TO_COMPACT], [])
         await at.ask("hello")
         await said(at, "/compact")
         await said(at, "/compact")
-        assert at.told == ["It failed: overloaded.", texts.COMPACTED_NOTHING]
+        assert at.told[1:] == ["It failed: overloaded.", texts.COMPACTED_NOTHING]
 
 
 async def test_sessions_are_listed_with_date_size_and_first_words() -> None:
@@ -260,11 +251,10 @@ async def test_a_listed_conversation_is_gone_back_to_by_its_button() -> None:
         await said(at, "/clear")
         await at.ask("about fish")
         await sessions(at)
-        listed = at.log[-1]
-        assert listed.card is not None
-        (button,) = listed.card.buttons
-        assert listed.card.lines[button.line - 1].text.startswith("today 10:15 · about trees")
-        assert not (await at.chat.click("web", listed.id, button.custom_id)).is_error
+        (button,) = at.cards[-1].buttons
+        line = at.cards[-1].lines[button.line - 1]
+        assert line.text.startswith("today 10:15 · about trees")
+        assert not (await at.press(button.label)).is_error
         await at.quiet()
         assert at.stores.session.read() == old
         assert at.told[-1] == "Back in the conversation of today 10:15: “about trees”."
@@ -411,23 +401,10 @@ async def test_completions_begin_with_what_was_typed_or_else_contain_it() -> Non
 _DESTROYS = {"clear", "restart", "interrupt", "compact"}
 
 
-async def press(at: Scene, label: str) -> None:
-    message = at.log[-1]
-    assert message.card is not None
-    button = next(each for each in message.card.buttons if each.label == label)
-    assert not (await at.chat.click("web", message.id, button.custom_id)).is_error
-
-
-def shown(at: Scene) -> Card:
-    card = at.log[-1].card
-    assert card is not None
-    return card
-
-
 async def test_help_is_one_line_and_a_button_for_each_need() -> None:
     async with scene(scripted()) as at:
         assert (await at.chat.command("web", "/help")).text == ""
-        card = shown(at)
+        card = at.cards[-1]
         assert card.problems() == []
         assert "\n" not in card.description
         assert [button.label for button in card.buttons] == [
@@ -438,19 +415,19 @@ async def test_help_is_one_line_and_a_button_for_each_need() -> None:
 async def test_a_need_shows_its_lines_in_place_and_leads_to_the_others() -> None:
     async with scene(scripted()) as at:
         await at.chat.command("web", "/help")
-        await press(at, "Remind me once")
-        await press(at, "Start afresh")
+        await at.press("Remind me once")
+        await at.press("Start afresh")
         assert len(at.log) == 1
-        assert shown(at).title == "Start afresh"
-        assert "Undo brings the old one back" in shown(at).description
-        await press(at, "Again and again")
-        assert "every weekday at 9" in shown(at).description
+        assert at.cards[-1].title == "Start afresh"
+        assert "Undo brings the old one back" in at.cards[-1].description
+        await at.press("Again and again")
+        assert "every weekday at 9" in at.cards[-1].description
 
 
 async def test_the_button_of_the_welcome_opens_the_help_once() -> None:
     async with scene(scripted()) as at:
         await at.talk.greeting.say()
-        await press(at, "What I can do")
+        await at.press("What I can do")
         assert [message.text.partition("\n")[0] for message in at.log] == [
             "Hello, I am Ollim",
             "What do you need?",

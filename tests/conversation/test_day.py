@@ -11,7 +11,7 @@ from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.memory import RecordingStore
 from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.scene import NOW, scene, scripted
-from tests.conversation.test_today import HOUR, PILLS, STRETCH, TEA, WATER, item, put
+from tests.conversation.test_today import HOUR, PILLS, STRETCH, TEA, WATER, item, put, put_day
 from tests.patience import patience
 from tests.storage.data_directory import QuickDisk
 from tests.stores import Stores
@@ -20,7 +20,6 @@ from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobSpec
-from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_files import open_repositories
@@ -46,16 +45,7 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
     tasks.add("call mum", NOW.date() - timedelta(days=1))
     tasks.add("not yet", NOW.date() + timedelta(days=1))
     async with scene(scripted(), tasks=lambda: tasks) as at:
-        at.stores.reminders.add(TEA)
-        at.stores.routines.add(PILLS)
-        at.stores.routines.add(STRETCH)
-        done = item(replace(TEA, run_at=NOW - 3 * HOUR), NOW - 3 * HOUR)
-        put(
-            at,
-            item(WATER, NOW - HOUR),
-            item(PILLS, NOW - 2 * HOUR),
-            done.answered(Answer.DONE, NOW - 2 * HOUR, "web"),
-        )
+        put_day(at)
         day = await at.chat.views.today.look({})
         assert titles(day) == {
             "overdue": ["Take the pills", "Drink water"],

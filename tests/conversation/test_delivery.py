@@ -21,6 +21,7 @@ from tests.conversation.delivery_scene import (
     PARENT,
     DeliveryScene,
     RunningDelivery,
+    ServiceClock,
     ping,
     run_of,
     service_scene,
@@ -130,7 +131,7 @@ async def test_what_must_come_waits_for_the_rest_of_one_message_at_most() -> Non
 
 async def test_a_message_that_is_refused_costs_nothing_and_both_are_told() -> None:
     scene, service, _ = service_scene()
-    service.refusal = "Your direct messages are closed."
+    service.refusal = REFUSAL
     async with scene.running() as outbox:
         with pytest.raises(DeliveryFailed, match="direct messages are closed"):
             await sent(scene, outbox, ping())
@@ -222,16 +223,24 @@ async def test_what_waits_for_a_service_that_is_given_up_stands_on_the_page() ->
     assert [each.id for each in scene.log] == [MessageId(ping().id)]
 
 
+REFUSAL = "Your direct messages are closed."
+
 LOST = [DeliveryFault.REQUEST_LOST, DeliveryFault.ANSWER_LOST]
 
 TOLD = "I cannot tell whether this arrived on Discord: “ping 7”. It is on the page."
 
 
-async def begin(scene: DeliveryScene, outbox: RunningDelivery) -> None:
-    """Send it, and wait as long as the agent does."""
+async def tried(scene: DeliveryScene, outbox: RunningDelivery) -> asyncio.Task[bool]:
+    """Send it, and wait for the first try."""
     sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-    await scene.until(sending.done)
-    assert sending.result()
+    await scene.until(lambda: scene.services[0].tries)
+    return sending
+
+
+def sleeps(scene: DeliveryScene, time: ServiceClock) -> None:
+    """The machine sleeps for longer than the service remembers a nonce."""
+    scene.clock.jump(1000)
+    time.asleep += 1000
 
 
 @pytest.mark.parametrize("mishap", LOST)
@@ -239,7 +248,7 @@ async def test_a_lost_answer_is_asked_for_again_under_the_same_nonce(mishap: Del
     scene, service, _ = service_scene()
     service.faults.append(mishap)
     async with scene.running() as outbox:
-        await begin(scene, outbox)
+        assert await sent(scene, outbox, ping()) == [True]
     assert service.texts == ["ping 7"]
     assert (service.tries, service.readings) == (2, 0)
     assert (scene.waiting, scene.told, scene.spent) == ([], {}, (1, 1, 0))
@@ -253,12 +262,10 @@ async def test_what_the_service_may_have_forgotten_is_read_back_first(
     scene, service, time = service_scene(remembers=timedelta(minutes=3))
     service.faults.append(mishap)
     async with scene.running() as outbox:
-        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await scene.until(lambda: service.tries)
+        sending = await tried(scene, outbox)
         match how:
             case "the machine sleeps":
-                scene.clock.jump(1000)
-                time.asleep += 1000
+                sleeps(scene, time)
             case "the clock is set back":
                 scene.clock.jump(-86400)
                 time.asleep += 1000
@@ -283,10 +290,8 @@ async def test_what_cannot_be_known_is_not_repeated_and_told_once(
     scene, service, time = service_scene()
     service.faults.append(mishap)
     async with scene.running() as outbox:
-        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await scene.until(lambda: service.tries)
-        scene.clock.jump(1000)
-        time.asleep += 1000
+        sending = await tried(scene, outbox)
+        sleeps(scene, time)
         service.is_hidden = reason == "nobody may read"
         service.add_foreign(30)
         service.reach = 20
@@ -307,10 +312,8 @@ async def test_a_reading_that_fails_for_a_while_gives_nothing_up() -> None:
     scene, service, time = service_scene()
     service.faults.append(DeliveryFault.ANSWER_LOST)
     async with scene.running() as outbox:
-        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await scene.until(lambda: service.tries)
-        scene.clock.jump(1000)
-        time.asleep += 1000
+        sending = await tried(scene, outbox)
+        sleeps(scene, time)
         service.is_hidden = True
         await scene.until(lambda: service.readings == 7)
         service.is_hidden, service.is_down = False, True
@@ -322,39 +325,29 @@ async def test_a_reading_that_fails_for_a_while_gives_nothing_up() -> None:
     assert scene.told == {}
 
 
-async def test_a_refusal_says_nothing_about_the_try_before_it() -> None:
+@pytest.mark.parametrize("mishap", LOST)
+async def test_a_refusal_says_nothing_about_the_try_before_it(mishap: DeliveryFault) -> None:
+    """If that one brought nothing, the token is given back."""
     scene, service, _ = service_scene()
-    service.faults.append(DeliveryFault.ANSWER_LOST)
+    service.faults.append(mishap)
     async with scene.running() as outbox:
-        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await scene.until(lambda: service.tries == 1)
-        service.refusal = "Your direct messages are closed."
+        sending = await tried(scene, outbox)
+        service.refusal = REFUSAL
         await scene.until(sending.done)
-        assert sending.result()
-    assert service.texts == ["ping 7"]
-    assert (scene.waiting, scene.told, scene.spent) == ([], {}, (1, 1, 0))
-
-
-async def test_a_refusal_after_a_try_that_brought_nothing_gives_the_token_back() -> None:
-    scene, service, _ = service_scene()
-    service.faults.append(DeliveryFault.REQUEST_LOST)
-    async with scene.running() as outbox:
-        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await scene.until(lambda: service.tries == 1)
-        service.refusal = "Your direct messages are closed."
-        await scene.until(sending.done)
-        with pytest.raises(DeliveryFailed, match="are closed"):
-            sending.result()
-    assert service.texts == []
-    assert scene.budget.daily_used == 0
-    assert len(scene.told) == 1
+        [outcome] = await asyncio.gather(sending, return_exceptions=True)
+    if mishap is DeliveryFault.ANSWER_LOST:
+        assert (outcome, service.texts) == (True, ["ping 7"])
+        assert (scene.waiting, scene.told, scene.spent) == ([], {}, (1, 1, 0))
+    else:
+        assert isinstance(outcome, DeliveryFailed)
+        assert (service.texts, scene.budget.daily_used, len(scene.told)) == ([], 0, 1)
 
 
 async def test_a_try_that_arrives_after_the_second_one_is_known_by_its_nonce() -> None:
     scene, service, _ = service_scene()
     service.faults.append(DeliveryFault.LATE)
     async with scene.running() as outbox:
-        await begin(scene, outbox)
+        assert await sent(scene, outbox, ping()) == [True]
     service.deliver_late()
     assert service.texts == ["ping 7"]
 
@@ -362,13 +355,12 @@ async def test_a_try_that_arrives_after_the_second_one_is_known_by_its_nonce() -
 async def test_another_message_with_the_same_words_is_not_taken_for_it() -> None:
     scene, service, time = service_scene()
     async with scene.running() as outbox:
-        await begin(scene, outbox)
+        assert await sent(scene, outbox, ping()) == [True]
         same = replace(ping(8), text="ping 7")
         service.faults.append(DeliveryFault.REQUEST_LOST)
         sending = asyncio.create_task(outbox.send(same, BACKGROUND, with_a_token))
         await scene.until(lambda: service.tries == 2)
-        scene.clock.jump(1000)
-        time.asleep += 1000
+        sleeps(scene, time)
         await scene.until(lambda: not scene.waiting)
         assert await sending
     assert service.texts == ["ping 7", "ping 7"]
@@ -380,7 +372,7 @@ async def test_what_was_never_handed_over_needs_no_reading_after_a_restart() -> 
     scene, service, _ = service_scene()
     service.is_down = service.is_hidden = True
     async with scene.running() as outbox:
-        await begin(scene, outbox)
+        assert await sent(scene, outbox, ping()) == [True]
         later = asyncio.create_task(outbox.send(ping(8), BACKGROUND, with_a_token))
         await scene.until(later.done)
     service.is_down = False
@@ -398,8 +390,7 @@ async def test_a_clock_that_was_wrong_hides_nothing_that_has_arrived(
     scene.clock.jump(ahead)
     service.faults.append(DeliveryFault.ANSWER_LOST)
     async with scene.running() as outbox:
-        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await scene.until(lambda: service.tries)
+        sending = await tried(scene, outbox)
     sending.cancel()
     scene.clock.jump(set_back + 1000)
     time.asleep += 1000
@@ -415,10 +406,8 @@ async def test_a_reading_that_is_never_answered_is_asked_for_again() -> None:
     scene, service, time = service_scene()
     service.faults.append(DeliveryFault.ANSWER_LOST)
     async with scene.running() as outbox:
-        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await scene.until(lambda: service.tries)
-        scene.clock.jump(1000)
-        time.asleep += 1000
+        sending = await tried(scene, outbox)
+        sleeps(scene, time)
         service.may_answer.clear()
         await scene.clock.advance(3600)
         assert service.readings > 8
@@ -427,9 +416,6 @@ async def test_a_reading_that_is_never_answered_is_asked_for_again() -> None:
         await scene.until(lambda: not scene.waiting)
         assert await sending
     assert service.texts == ["ping 7"]
-
-
-REFUSAL = "Your direct messages are closed."
 
 
 class FullDisk(StepCounter):
@@ -462,7 +448,7 @@ async def send(scene: DeliveryScene, disk: FullDisk, *, makes_room: bool) -> boo
     async with scene.running(disk) as outbox:
         await scene.clock.advance(0)
         disk.has_begun = True
-        sending = asyncio.create_task(outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token))
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
         await scene.until(lambda: sending.done() or not scene.store.is_writable)
         await scene.until(lambda: is_settled(scene) or not scene.store.is_writable)
         await scene.clock.advance(60)
@@ -520,34 +506,29 @@ async def test_wherever_the_disk_is_full_a_ping_is_refused_or_comes_once_with_it
     assert number > 3
 
 
-async def test_what_cannot_be_noted_is_not_handed_over_until_it_can() -> None:
+@pytest.mark.parametrize(("full_at", "kept"), [(1, []), (2, [ping().id])])
+async def test_what_cannot_be_noted_is_not_handed_over_until_it_can(
+    full_at: int, kept: list[MessageId]
+) -> None:
+    """A ping that finds no space costs nothing, and can be sent again."""
     scene, service, _ = service_scene()
-    disk = FullDisk(scene.store, 2)
+    disk = FullDisk(scene.store, full_at)
     async with scene.running(disk) as outbox:
         await scene.clock.advance(0)
         disk.has_begun = True
-        sending = asyncio.create_task(outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token))
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
         await scene.until(lambda: not scene.store.is_writable)
         await scene.clock.advance(60)
-        assert (service.tries, scene.waiting) == (0, [ping().id])
+        assert (service.tries, scene.waiting) == (0, kept)
+        if not kept:
+            with pytest.raises(NotStored, match="No space left"):
+                await sending
+            assert (scene.texts, scene.spent, scene.surfaces[-1].texts) == ([], (0, 0, 0), [])
         disk.make_room()
+        if not kept:
+            assert await outbox.send(ping(), BACKGROUND, with_a_token)
         await scene.until(lambda: sending.done() and not scene.waiting)
-    assert service.texts == ["ping 7"]
-    assert scene.spent == (1, 1, 0)
-
-
-async def test_a_ping_that_finds_no_space_costs_nothing_and_the_next_one_can_be_sent() -> None:
-    scene = DeliveryScene()
-    disk = FullDisk(scene.store, 1)
-    async with scene.running(disk) as outbox:
-        await scene.clock.advance(0)
-        disk.has_begun = True
-        with pytest.raises(NotStored, match="No space left"):
-            await outbox.send(ping(1), run_of(RunKind.BACKGROUND), with_a_token)
-        assert (scene.texts, scene.spent, scene.surfaces[-1].texts) == ([], (0, 0, 0), [])
-        disk.make_room()
-        assert await outbox.send(ping(2), run_of(RunKind.BACKGROUND), with_a_token)
-    assert scene.texts == ["ping 2"]
+    assert service.texts == scene.texts == ["ping 7"]
     assert scene.spent == (1, 1, 0)
 
 
@@ -652,7 +633,7 @@ class DeliveryHistory:
         service = self.service
         service.is_down = state == "down"
         service.is_hidden = state == "hides"
-        service.refusal = "Your direct messages are closed." if state == "refuses" else ""
+        service.refusal = REFUSAL if state == "refuses" else ""
         if state == "slow":
             service.may_answer.clear()
         else:

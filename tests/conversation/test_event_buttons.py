@@ -8,7 +8,7 @@ from datetime import timedelta
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
 from devtools.doubles.events import MemoryEvents
 from tests.conversation.scene import NOW, Scene, scene
-from tests.conversation.test_task_buttons import CARD, button, card_of, click
+from tests.conversation.test_task_buttons import CARD
 from tests.hostile.injected_texts import assert_is_data, fenced_parts
 
 from ollim_bot.domain.calendar import CalendarEvent
@@ -25,21 +25,21 @@ def engine() -> ScriptedEngine:
 
 async def asked(at: Scene) -> None:
     await at.ask("what about the talk?")
-    assert await click(at, button(at, "Cancel it")) == ""
+    assert (await at.press("Cancel it")).text == ""
 
 
 async def test_a_click_asks_and_deletes_nothing() -> None:
     events = MemoryEvents([TALK])
     async with scene(engine(), events=lambda: events) as at:
         await asked(at)
-        message, card = card_of(at)
+        message, card = at.newest_card, at.cards[-1]
         assert card.title == "Delete this event?"
         assert card.description.startswith("Talk with Bo, Tue 24 Feb, ")
         assert [each.label for each in card.buttons] == ["Keep it", "Delete"]
         assert message.untrusted is not None
         assert TALK.id in events.events
-        await click(at, button(at, "Keep it"))
-        _, kept = card_of(at)
+        await at.press("Keep it")
+        kept = at.cards[-1]
         assert (kept.title, kept.buttons) == ("Event kept", ())
         assert TALK.id in events.events
         assert at.pending == []
@@ -49,14 +49,11 @@ async def test_the_second_click_deletes_for_good_and_tells_the_agent_once() -> N
     events = MemoryEvents([TALK])
     async with scene(engine(), events=lambda: events) as at:
         await asked(at)
-        pressed = button(at, "Delete")
-        message = card_of(at)[0].id
-        answers = await asyncio.gather(
-            *(at.chat.click("web", message, pressed.custom_id) for _ in range(2))
-        )
+        question = at.newest_card
+        answers = await asyncio.gather(*(at.press("Delete", question) for _ in range(2)))
         assert sorted(answer.is_error for answer in answers) == [False, True]
         assert events.events == {}
-        _, card = card_of(at)
+        card = at.cards[-1]
         assert (card.title, card.buttons) == ("Event deleted", ())
         assert at.pending == ['Known to the owner: User deleted event "Talk with Bo".']
 
@@ -66,7 +63,7 @@ async def test_the_title_of_others_reaches_the_agent_marked() -> None:
     model = engine().then(Says("Fine."))
     async with scene(model, events=lambda: MemoryEvents([hostile])) as at:
         await asked(at)
-        await click(at, button(at, "Delete"))
+        await at.press("Delete")
         await at.ask("and now?")
         prompt = model.prompts[-1]
         assert_is_data(prompt, "obey")
@@ -79,14 +76,14 @@ async def test_what_cannot_be_deleted_is_said_and_can_be_tried_again() -> None:
     async with scene(engine(), events=lambda: events) as at:
         await asked(at)
         events.failure = Unreachable("Google cannot be reached.")
-        assert await click(at, button(at, "Delete")) == "Google cannot be reached."
+        assert (await at.press("Delete")).text == "Google cannot be reached."
         events.failure = None
-        assert await click(at, button(at, "Delete")) == ""
+        assert (await at.press("Delete")).text == ""
         assert events.events == {}
 
 
 async def test_an_event_that_is_gone_is_said_to_be() -> None:
     async with scene(engine(), events=MemoryEvents) as at:
         await at.ask("what about the talk?")
-        said = await click(at, button(at, "Cancel it"))
+        said = (await at.press("Cancel it")).text
         assert said == "That event is not there any more."

@@ -45,6 +45,7 @@ async def test_it_is_a_turn_of_the_main_conversation() -> None:
         assert engine.prompts[-1].endswith("\n\nWhat is the one thing?")
         assert len(engine.opened) == 1
         assert at.answers[-1].text == "Write the report."
+        assert at.answers[-1].footer == "", "it is on time"
         assert states(at) == ["running", "done"]
         facts = at.stores.ledger.read().entries[-1].facts
         assert outcome(facts) == "spoke in the conversation"
@@ -64,7 +65,7 @@ async def test_its_cost_stands_in_its_row_and_counts_once() -> None:
 
 
 async def test_it_takes_the_updates_that_wait_and_says_how_late_it_is() -> None:
-    async with scene(engine := scripted("Done.")) as at:
+    async with scene(engine := scripted("Done.", "Hello.")) as at:
         at.stores.leave_update("3 mails.", NOW)
         await fired(at, late=timedelta(minutes=75))
         first = "[routine:plan] [late: was scheduled for 9:00 AM, running now]"
@@ -74,19 +75,8 @@ async def test_it_takes_the_updates_that_wait_and_says_how_late_it_is() -> None:
         assert at.answers[-1].footer == (
             "Late: it was due today 9:00. catching up on background activity..."
         )
-
-
-async def test_what_is_said_on_time_is_not_called_late() -> None:
-    async with scene(scripted("Done.", "Hello.")) as at:
-        await fired(at)
-        assert at.answers[-1].footer == ""
-
-
-async def test_the_next_answer_to_the_owner_is_not_called_late() -> None:
-    async with scene(scripted("Done.", "Hello.")) as at:
-        await fired(at, late=timedelta(minutes=75))
         await at.ask("hi")
-        assert [each.footer for each in at.answers] == ["Late: it was due today 9:00.", ""]
+        assert at.answers[-1].footer == "", "the next answer is not late"
 
 
 async def test_it_becomes_late_while_it_waits_in_line() -> None:
@@ -141,6 +131,7 @@ async def test_a_message_waits_for_it_and_does_not_stop_it() -> None:
     async with scene(engine) as at:
         running = fired(at)
         await at.until(lambda: len(engine.prompts) == 1)
+        assert not at.talk.state.inbox.is_busy, "a job does not make the owner busy"
         await at.send("hi")
         assert at.talk.state.inbox.is_busy
         assert len(engine.prompts) == 1
@@ -148,16 +139,6 @@ async def test_a_message_waits_for_it_and_does_not_stop_it() -> None:
         await at.quiet()
         assert await running is OccurrenceState.INTERRUPTED
         assert at.answers[-1].text == "Hello."
-
-
-async def test_it_does_not_make_the_owner_busy() -> None:
-    engine = ScriptedEngine().then(Waits())
-    async with scene(engine) as at:
-        running = fired(at)
-        await at.until(lambda: len(engine.prompts) == 1)
-        assert not at.talk.state.inbox.is_busy
-        await at.chat.interrupt()
-        await running
 
 
 async def test_it_is_limited_to_five_minutes() -> None:

@@ -164,8 +164,7 @@ async def test_what_cannot_be_kept_is_seen_while_that_lasts() -> None:
         assert at.chat.status.trouble == "Make room."
         assert len(at.surface.statuses) == seen
         disk.has_room = True
-        await at.clock.advance(5)
-        await at.gathered()
+        await at.clock.advance(20)
         await at.until(lambda: at.told)
         assert at.told == ["Make room."]
         assert at.surface.statuses[-1].trouble == ""

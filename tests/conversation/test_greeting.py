@@ -73,14 +73,8 @@ async def test_the_very_first_start_is_a_welcome_with_a_way_to_set_up() -> None:
         assert "\n" not in card.description, "it is one line"
         assert [button.label for button in card.buttons] == ["Set up", "What I can do"]
         assert message.text == card.text
-
-
-async def test_the_welcome_has_the_name_that_was_given() -> None:
-    engine, stores, clock = a_bot()
-    stores.state.run(lambda tx: tx.names.put(GivenNames(bot="Mira")))
-    async with bot_run(engine, stores, clock) as at:
-        _, card = await welcomed(at)
-        assert card.title == "Hello, I am Mira"
+    async with bot_run(engine, stores, clock) as later:
+        assert await greeted(later) == "back.", "a welcome that nobody answered is not repeated"
 
 
 async def test_the_button_of_the_welcome_begins_the_set_up_once() -> None:
@@ -110,21 +104,38 @@ async def test_what_the_program_alone_has_said_does_not_take_the_welcome_away() 
         assert at.log[-1].card is not None
 
 
-async def test_a_welcome_that_nobody_answered_is_not_repeated() -> None:
+@pytest.mark.parametrize(
+    ("lines", "ending", "sentence"),
+    [
+        ([], {}, "back. our conversation goes on."),
+        (["/clear"], {}, "back."),
+        (["/fork"], {}, "back. a side conversation is still open."),
+        (["/fork taxes"], {}, "back. the side conversation “taxes” is still open."),
+        (
+            ["/fork taxes"],
+            {"for_restart": True},
+            "back after a restart. the side conversation “taxes” is still open.",
+        ),
+        (
+            ["/fork taxes"],
+            {"is_killed": True},
+            f"{CUT_OFF} The side conversation “taxes” is still open.",
+        ),
+    ],
+    ids=["stopped", "cleared", "no topic", "fork", "fork, restarted", "fork, killed"],
+)
+async def test_after_a_start_it_is_back_and_says_what_goes_on(
+    lines: list[str], ending: dict[str, Any], sentence: str
+) -> None:
     engine, stores, clock = a_bot()
-    async with bot_run(engine, stores, clock) as at:
-        await welcomed(at)
-    async with bot_run(engine, stores, clock) as later:
-        assert await greeted(later) == "back."
-
-
-async def test_after_a_clean_stop_it_is_back_and_says_what_goes_on() -> None:
-    engine, stores, clock = a_bot()
-    async with bot_run(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock, **ending) as at:
         await at.ask("hello")
+        for line in lines:
+            await at.chat.command("web", line)
+            await at.quiet()
     async with bot_run(engine, stores, clock) as later:
-        assert await greeted(later) == "back. our conversation goes on."
-        assert not later.log[-1].in_fork
+        assert await greeted(later) == sentence
+        assert later.log[-1].in_fork is ("side conversation" in sentence)
 
 
 async def test_a_conversation_whose_log_is_gone_is_not_welcomed_as_new() -> None:
@@ -137,15 +148,6 @@ async def test_a_conversation_whose_log_is_gone_is_not_welcomed_as_new() -> None
         assert await greeted(later) == "back. our conversation goes on."
 
 
-async def test_after_a_clear_no_conversation_goes_on() -> None:
-    engine, stores, clock = a_bot()
-    async with bot_run(engine, stores, clock) as at:
-        await at.ask("hello")
-        await at.chat.command("web", "/clear")
-    async with bot_run(engine, stores, clock) as later:
-        assert await greeted(later) == "back."
-
-
 async def test_after_a_restart_it_says_that_it_was_one() -> None:
     engine, stores, clock = a_bot()
     async with bot_run(engine, stores, clock, for_restart=True) as at:
@@ -154,39 +156,6 @@ async def test_after_a_restart_it_says_that_it_was_one() -> None:
         assert await greeted(again) == "back after a restart."
     async with bot_run(engine, stores, clock) as later:
         assert await greeted(later) == "back. our conversation goes on."
-
-
-@pytest.mark.parametrize(
-    ("ending", "sentence"),
-    [
-        ({}, "back. the side conversation “taxes” is still open."),
-        (
-            {"for_restart": True},
-            "back after a restart. the side conversation “taxes” is still open.",
-        ),
-        ({"is_killed": True}, f"{CUT_OFF} The side conversation “taxes” is still open."),
-    ],
-    ids=["stopped", "restarted", "killed"],
-)
-async def test_an_open_fork_is_named(ending: dict[str, Any], sentence: str) -> None:
-    engine, stores, clock = a_bot()
-    async with bot_run(engine, stores, clock, **ending) as at:
-        await at.ask("hello")
-        await at.chat.command("web", "/fork taxes")
-        await at.quiet()
-    async with bot_run(engine, stores, clock) as later:
-        assert await greeted(later) == sentence
-        assert later.log[-1].in_fork
-
-
-async def test_a_fork_without_a_topic_is_named_as_such() -> None:
-    engine, stores, clock = a_bot()
-    async with bot_run(engine, stores, clock) as at:
-        await at.ask("hello")
-        await at.chat.command("web", "/fork")
-        await at.quiet()
-    async with bot_run(engine, stores, clock) as later:
-        assert await greeted(later) == "back. a side conversation is still open."
 
 
 async def test_after_a_crash_it_says_when_it_was_last_there() -> None:
@@ -215,23 +184,20 @@ async def test_a_heartbeat_of_an_earlier_run_is_not_the_last_sign() -> None:
         assert "last seen today 10:15," in await greeted(later)
 
 
-async def test_a_crash_is_said_although_nobody_was_there_to_hear_of_it_at_first() -> None:
+@pytest.mark.parametrize(
+    ("jump", "day"), [(86400, "yesterday"), (-2 * 86400, "today")], ids=["", "set back"]
+)
+async def test_a_crash_is_said_although_nobody_was_there_to_hear_of_it_at_first(
+    jump: int, day: str
+) -> None:
+    """A clock that was set back makes no sign of tomorrow."""
     engine, stores, clock = a_bot()
     async with bot_run(engine, stores, clock, is_killed=True) as at:
         await at.ask("hello")
     async with bot_run(engine, stores, clock):
-        clock.jump(86400)
+        clock.jump(jump)
     async with bot_run(engine, stores, clock) as later:
-        assert "last seen yesterday 10:15," in await greeted(later)
-
-
-async def test_a_clock_that_was_set_back_makes_no_sign_of_tomorrow() -> None:
-    engine, stores, clock = a_bot()
-    async with bot_run(engine, stores, clock, is_killed=True) as at:
-        await at.ask("hello")
-    clock.jump(-2 * 86400)
-    async with bot_run(engine, stores, clock) as later:
-        assert "last seen today 10:15," in await greeted(later)
+        assert f"last seen {day} 10:15," in await greeted(later)
 
 
 async def test_the_end_before_the_first_mark_is_taken_for_a_good_one() -> None:
@@ -263,7 +229,9 @@ async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> Non
         await at.talk.greeting.say()
         assert await at.chat.history(10) == []
         full.is_full = False
-        await welcomed(at)
+        stores.state.run(lambda tx: tx.names.put(GivenNames(bot="Mira")))
+        _, card = await welcomed(at)
+        assert card.title == "Hello, I am Mira", "it has the name that was given"
 
 
 async def test_a_full_disk_keeps_nobody_from_starting_greeting_and_stopping() -> None:

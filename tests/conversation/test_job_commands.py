@@ -9,10 +9,9 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.conversation.scene import NOW, Scene, scene, scripted
+from tests.conversation.scene import NOW, Scene, card_of, scene, scripted
 
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import snoozed_until
@@ -53,37 +52,21 @@ async def listed(at: Scene, command: str) -> CommandAnswer:
     return await at.chat.command("web", command)
 
 
-def cards(at: Scene) -> list[Card]:
-    return [message.card for message in at.log if message.card]
-
-
 def labels(card: Card) -> list[str]:
     return [button.label for button in card.buttons]
-
-
-def newest(at: Scene, message: ChatMessage) -> ChatMessage:
-    return next(one for one in at.log if one.id == message.id)
-
-
-async def press(at: Scene, label: str) -> CommandAnswer:
-    """A button of the last card."""
-    message = at.log[-1]
-    assert message.card is not None
-    button = next(one for one in message.card.buttons if one.label == label)
-    return await at.chat.click("web", message.id, button.custom_id)
 
 
 async def opened(at: Scene, command: str) -> None:
     """The card of the first job that the overview shows."""
     await listed(at, command)
-    assert await press(at, "More") == CommandAnswer()
+    assert await at.press("More") == CommandAnswer()
 
 
 async def test_a_routine_is_shown_with_its_next_moment_and_its_buttons() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
         await opened(at, "/routines")
-        card = cards(at)[-1]
+        card = at.cards[-1]
         assert card.title == "Morning"
         assert card.description == ("At 8:00 every day.\nNext: tomorrow 8:00 (in 21 h 45 min).")
         assert labels(card) == ["Run now", "Skip once", "Pause", "Cancel"]
@@ -94,7 +77,7 @@ async def test_a_reminder_is_shown_with_its_moment_and_can_be_snoozed() -> None:
     async with scene(scripted()) as at:
         at.stores.reminders.add(WATER)
         await opened(at, "/reminders")
-        card = cards(at)[-1]
+        card = at.cards[-1]
         assert card.text == "Drink water.\nDue: today 11:15 (in 1 h)."
         assert labels(card) == ["Run now", "Snooze 1 h", "Next day 9:00", "Pause", "Cancel"]
         assert card.problems() == []
@@ -104,13 +87,13 @@ async def test_all_jobs_are_one_message_with_an_action_for_each_line() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
         assert await listed(at, "/routines") == CommandAnswer()
-        (card,) = cards(at)
+        (card,) = at.cards
         assert card.problems() == []
         assert card.text == "Routines\nMorning · At 8:00 every day · next tomorrow 8:00"
         assert labels(card) == ["Skip once", "More"]
-        said = (await press(at, "Skip once")).text
+        said = (await at.press("Skip once")).text
         assert said.startswith("Skipped: Morning, tomorrow 8:00.")
-        (card,) = cards(at)
+        (card,) = at.cards
         assert card.lines[0].text.endswith(" · next Thu 26 Feb 08:00")
         assert labels(card) == ["Do not skip", "More"]
 
@@ -123,7 +106,7 @@ async def test_the_soonest_come_first_paused_ones_last_and_the_rest_is_counted()
             paused = routine(number)
             at.stores.routines.add(replace(paused, spec=replace(paused.spec, enabled=False)))
         assert (await listed(at, "/routines")).text == ""
-        (card,) = cards(at)
+        (card,) = at.cards
         assert card.problems() == []
         shown = [line.text.partition(" · ")[0] for line in card.lines]
         assert shown == [f"Number {number}" for number in (*range(9), 20)]
@@ -137,7 +120,7 @@ async def test_webhooks_are_listed_with_the_routines_and_have_their_buttons() ->
         at.stores.routines.add(PLAN)
         at.stores.webhooks.add(BELL)
         await listed(at, "/routines")
-        (card,) = cards(at)
+        (card,) = at.cards
         assert card.problems() == []
         assert card.title == "Routines and webhooks"
         assert [(line.heading, line.text) for line in card.lines] == [
@@ -146,12 +129,12 @@ async def test_webhooks_are_listed_with_the_routines_and_have_their_buttons() ->
         ]
         assert labels(card) == ["Skip once", "More", "Pause", "More"]
         await at.chat.click("web", at.log[-1].id, card.buttons[-1].custom_id)
-        assert cards(at)[-1].text == (
+        assert at.cards[-1].text == (
             "The bell\nAddress: `http://127.0.0.1:9100/hook/bell`.\n"
             "Opened by: the secret `WEBHOOK_SECRET`.\nTakes: `door`.\n"
             "Then: a background run reads the data as untrusted text, and may write to you."
         )
-        assert labels(cards(at)[-1]) == ["Pause", "Cancel"]
+        assert labels(at.cards[-1]) == ["Pause", "Cancel"]
 
 
 async def test_a_webhook_is_listed_with_its_last_call() -> None:
@@ -161,7 +144,7 @@ async def test_a_webhook_is_listed_with_its_last_call() -> None:
         for key, moment in (("a", NOW - 2 * HOUR), ("b", NOW - HOUR), ("c", NOW - 3 * HOUR)):
             called(at, key, moment)
         await listed(at, "/routines")
-        assert [line.text for line in cards(at)[-1].lines] == ["The bell · called today 9:15"]
+        assert [line.text for line in at.cards[-1].lines] == ["The bell · called today 9:15"]
 
 
 async def test_a_webhook_is_paused_resumed_and_cancelled_on_its_card() -> None:
@@ -169,16 +152,15 @@ async def test_a_webhook_is_paused_resumed_and_cancelled_on_its_card() -> None:
         at.stores.webhooks.add(BELL)
         await opened(at, "/routines")
         message = at.log[-1]
-        assert (await press(at, "Pause")).text == "Paused: The bell."
+        assert (await at.press("Pause")).text == "Paused: The bell."
         assert not at.stores.webhooks.get("bell").item.spec.enabled
-        card = newest(at, message).card
-        assert card is not None
+        card = card_of(at.message(message.id))
         assert card.description.startswith("Paused: calls are refused until it is resumed.\n")
         assert labels(card) == ["Resume", "Cancel"]
-        assert [line.heading for line in cards(at)[0].lines] == ["Paused"]
-        assert (await press(at, "Resume")).text == "Resumed: The bell."
+        assert [line.heading for line in at.cards[0].lines] == ["Paused"]
+        assert (await at.press("Resume")).text == "Resumed: The bell."
         assert at.stores.webhooks.get("bell").item == BELL
-        assert (await press(at, "Cancel")).text == "Cancelled: The bell."
+        assert (await at.press("Cancel")).text == "Cancelled: The bell."
         assert at.stores.webhooks.all() == []
         assert at.pending == [
             f"{KNOWN_TO_OWNER}{done}: The bell." for done in ("paused", "resumed", "cancelled")
@@ -191,7 +173,7 @@ async def test_many_routines_leave_room_for_webhooks() -> None:
             at.stores.routines.add(routine(number))
             at.stores.webhooks.add(replace(BELL, spec=replace(BELL.spec, id=f"h{number}")))
         await listed(at, "/routines")
-        (card,) = cards(at)
+        (card,) = at.cards
         assert card.problems() == []
         assert [line.heading for line in card.lines].index("Webhooks") == 7
         assert card.description == (
@@ -214,11 +196,14 @@ async def test_an_overdue_reminder_comes_first_and_says_so() -> None:
         late = Reminder(JobSpec(id="x1", message="Call."), NOW - HOUR)
         at.stores.reminders.add(late)
         await opened(at, "/reminders")
-        assert [line.text for line in cards(at)[0].lines] == [
+        assert [line.text for line in at.cards[0].lines] == [
             "Call · overdue since today 9:15",
             "Drink water · today 11:15",
         ]
-        assert cards(at)[-1].text == "Call.\nOverdue since: today 9:15 (1 h ago)."
+        assert at.cards[-1].text == "Call.\nOverdue since: today 9:15 (1 h ago)."
+        await at.press("Snooze 1 h")
+        run_at = at.stores.reminders.get("x1").item.run_at
+        assert run_at == later(at.clock.now(), HOUR, timedelta(minutes=1)), "it counts from now"
 
 
 async def test_a_pause_is_seen_on_the_card_and_taken_back_there() -> None:
@@ -226,17 +211,16 @@ async def test_a_pause_is_seen_on_the_card_and_taken_back_there() -> None:
         at.stores.routines.add(PLAN)
         await opened(at, "/routines")
         message = at.log[-1]
-        assert await press(at, "Pause") == CommandAnswer("Paused: Morning.", is_shown=True)
+        assert await at.press("Pause") == CommandAnswer("Paused: Morning.", is_shown=True)
         assert not at.stores.routines.get("plan").item.spec.enabled
-        card = newest(at, message).card
-        assert card is not None
+        card = card_of(at.message(message.id))
         assert card.description.endswith("\nPaused: it does not run until it is resumed.")
         assert labels(card) == ["Run now", "Resume", "Cancel"]
-        said = (await press(at, "Resume")).text
+        said = (await at.press("Resume")).text
         assert said == "Resumed: Morning, tomorrow 8:00 (in 21 h 45 min)."
         assert at.pending == [f"{KNOWN_TO_OWNER}paused: Morning.", f"{KNOWN_TO_OWNER}r{said[1:]}"]
         assert at.stores.routines.get("plan").item == PLAN
-        assert newest(at, message).card == message.card
+        assert at.message(message.id).card == message.card
 
 
 async def test_a_skip_is_seen_on_the_card_and_taken_back_there() -> None:
@@ -244,24 +228,23 @@ async def test_a_skip_is_seen_on_the_card_and_taken_back_there() -> None:
         at.stores.routines.add(PLAN)
         await opened(at, "/routines")
         message = at.log[-1]
-        said = (await press(at, "Skip once")).text
+        said = (await at.press("Skip once")).text
         assert said == (
             "Skipped: Morning, tomorrow 8:00. It comes again Thu 26 Feb 08:00 (in 1 d 22 h)."
         )
-        card = newest(at, message).card
-        assert card is not None
+        card = card_of(at.message(message.id))
         assert card.description.splitlines()[1:] == [
             "Skipped: tomorrow 8:00.",
             "Next: Thu 26 Feb 08:00 (in 1 d 22 h).",
         ]
         assert labels(card) == ["Run now", "Do not skip", "Pause", "Cancel"]
         assert at.pending == [f"{KNOWN_TO_OWNER}s{said[1:]}"]
-        skipping = newest(at, message).card
-        await press(at, "Pause")
-        await press(at, "Resume")
-        assert newest(at, message).card == skipping
-        await press(at, "Do not skip")
-        assert newest(at, message).card == message.card
+        skipping = at.message(message.id).card
+        await at.press("Pause")
+        await at.press("Resume")
+        assert at.message(message.id).card == skipping
+        await at.press("Do not skip")
+        assert at.message(message.id).card == message.card
         assert at.store.query(lambda tx: tx.skips.get()).moments == {}
 
 
@@ -270,12 +253,10 @@ async def test_skipping_twice_skips_one_moment() -> None:
         at.stores.routines.add(PLAN)
         await opened(at, "/routines")
         old = at.log[-1]
-        assert old.card is not None
-        button = next(one for one in old.card.buttons if one.label == "Skip once")
         await opened(at, "/routines")
-        first = await press(at, "Skip once")
+        first = await at.press("Skip once")
         skips = at.store.query(lambda tx: tx.skips.get()).moments
-        again = await at.chat.click("web", old.id, button.custom_id)
+        again = await at.press("Skip once", old)
         assert again == first
         assert at.store.query(lambda tx: tx.skips.get()).moments == skips
 
@@ -289,7 +270,7 @@ async def test_a_snooze_counts_from_the_moment_of_the_reminder(
     async with scene(scripted()) as at:
         at.stores.reminders.add(WATER)
         await opened(at, "/reminders")
-        answer = await press(at, label)
+        answer = await at.press(label)
         assert answer.text.startswith("Snoozed: Drink water, t")
         (only,) = at.stores.reminders.all()
         assert only.item == replace(WATER, run_at=NOW + later)
@@ -303,16 +284,7 @@ async def test_a_snooze_into_the_quiet_says_so() -> None:
             lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", "12:00-13:00"))
         )
         await opened(at, "/reminders")
-        assert (await press(at, "Snooze 1 h")).text.endswith(", in your quiet hours.")
-
-
-async def test_a_snooze_of_what_is_overdue_counts_from_now() -> None:
-    async with scene(scripted()) as at:
-        at.stores.reminders.add(replace(WATER, run_at=NOW - HOUR))
-        await opened(at, "/reminders")
-        await press(at, "Snooze 1 h")
-        run_at = at.stores.reminders.get("w1").item.run_at
-        assert run_at == later(at.clock.now(), HOUR, timedelta(minutes=1))
+        assert (await at.press("Snooze 1 h")).text.endswith(", in your quiet hours.")
 
 
 def test_an_hour_is_an_hour_also_in_the_night_when_the_clocks_are_set_back() -> None:
@@ -327,10 +299,10 @@ async def test_a_cancelled_job_is_gone_and_named() -> None:
         at.stores.routines.add(PLAN)
         await opened(at, "/routines")
         message = at.log[-1]
-        assert await press(at, "Cancel") == CommandAnswer("Cancelled: Morning.", is_shown=True)
+        assert await at.press("Cancel") == CommandAnswer("Cancelled: Morning.", is_shown=True)
         assert at.pending == [f"{KNOWN_TO_OWNER}cancelled: Morning."]
         assert at.stores.routines.all() == []
-        card = newest(at, message).card
+        card = at.message(message.id).card
         # The stores of this scene have no files that could be brought back.
         assert card == Card("Routine cancelled: Morning")
 
@@ -340,22 +312,24 @@ async def test_a_button_of_a_job_that_is_gone_says_so(label: str) -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
         await opened(at, "/routines")
+        message = at.log[-1]
         at.stores.routines.remove("plan")
-        answer = await press(at, label)
+        answer = await at.press(label)
         assert (answer.is_error, answer.text[:30]) == (True, "There is no routine plan. `oll")
+        assert at.log[-1] == message
 
 
 async def test_run_now_requests_one_run_of_a_job_at_a_time() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
         await opened(at, "/routines")
-        answer = await press(at, "Run now")
+        answer = await at.press("Run now")
         assert answer == CommandAnswer("Running now: Morning. `/runs` shows what comes of it.")
-        refused = await press(at, "Run now")
+        refused = await at.press("Run now")
         assert await at.talk.manual_runs.take() == PLAN
         run = asyncio.create_task(asyncio.Event().wait())
         at.talk.manual_runs.track(cast("Any", run), key_of(PLAN))
-        again = await press(at, "Run now")
+        again = await at.press("Run now")
         run.cancel()
         assert refused == again == CommandAnswer("“Morning” is running already.", is_error=True)
 
@@ -391,13 +365,3 @@ async def test_only_the_newest_runs_are_told() -> None:
         lines = (await listed(at, "/runs")).text.splitlines()
         assert len(lines) == 11
         assert lines[0] == "- today 9:44: plan, due"
-
-
-async def test_a_refused_change_leaves_the_card_as_it_is() -> None:
-    async with scene(scripted()) as at:
-        at.stores.routines.add(PLAN)
-        await opened(at, "/routines")
-        message = at.log[-1]
-        at.stores.routines.remove("plan")
-        assert (await press(at, "Pause")).is_error
-        assert newest(at, message) == message

@@ -13,8 +13,9 @@ import pytest
 from tests.conversation.echo_scene import PATH, EchoScene, refuse_marked_calls, routine
 
 from ollim_bot.conversation.desktop import ONLY_HERE, Reach
-from ollim_bot.domain.cards import CardField
+from ollim_bot.domain.cards import Card, CardField
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -120,13 +121,6 @@ async def test_each_kind_of_job_is_told_in_its_words(
     assert (card.title, card.description) == (title, line)
 
 
-async def test_tools_that_a_job_may_use_are_named(scene: EchoScene) -> None:
-    await scene.turn(
-        (PATH, routine("background: true", 'allowed-tools: ["Read(./a.md)", WebSearch]'))
-    )
-    assert scene.cards[0].description.endswith("It may also use: `Read(./a.md)`, `WebSearch`")
-
-
 @pytest.mark.parametrize(
     ("background", "tools"),
     [("true", "\nIt may also use: `Read(./a.md)`, `WebSearch`"), ("false", "")],
@@ -140,22 +134,6 @@ async def test_the_skills_of_a_job_are_named_with_the_tools_that_they_add(
     own = ['allowed-tools: ["Read(./a.md)"]'] if tools else []
     await scene.turn((PATH, routine(f"background: {background}", "skills: [mail]", *own)))
     assert scene.cards[0].description.endswith(f"Skills: `mail`{tools}")
-
-
-async def test_a_long_text_makes_no_card_that_is_too_long(scene: EchoScene) -> None:
-    tools = ", ".join(f'"Read(./{"x" * 90}{n}.md)"' for n in range(60))
-    head = f'id: a\ncron: "@daily"\nbackground: true\nallowed-tools: [{tools}]'
-    text = f"---\n{head}\n---\n{'word ' * 500}\n"
-    await scene.turn((PATH, text))
-    assert scene.cards[0].problems() == []
-
-
-async def test_a_changed_routine_is_told_as_changed(scene: EchoScene) -> None:
-    (scene.root / PATH).write_text(routine())
-    await scene.turn((PATH, routine(cron="0 12 * * *")))
-    (card,) = scene.cards
-    assert card.title == "Routine changed: Plan"
-    assert "today 12:00" in card.description
 
 
 async def test_nothing_is_told_where_no_job_was_changed(scene: EchoScene) -> None:
@@ -192,12 +170,53 @@ async def test_what_the_owner_wrote_after_a_refusal_is_not_told(scene: EchoScene
 
 
 async def test_all_that_a_turn_does_to_a_job_is_one_card_and_one_undo(scene: EchoScene) -> None:
+    """A card that could not be posted at the first write is posted at the end of the turn."""
     (scene.root / PATH).write_text(routine())
-    await scene.turn((PATH, routine(cron="0 11 * * *")), (PATH, routine(cron="0 12 * * *")))
+    scene.refusals.append(WriteFailed(scene.root, "could not be written."))
+    await scene.turn(
+        (PATH, routine(cron="0 11 * * *")),
+        (PATH, routine(cron="0 12 * * *")),
+        job="Morning mail",
+        in_fork=True,
+    )
     (card,) = scene.cards
+    assert (scene.message.job, scene.message.in_fork) == ("Morning mail", True)
+    assert card.title == "Routine changed: Plan"
     assert "today 12:00" in card.description
-    assert not (await scene.undo()).is_error
+    assert (await scene.undo()).text == "Undone. “Plan” is as it was before."
     assert (scene.root / PATH).read_text() == routine()
+
+
+async def test_undo_takes_a_new_job_away_once_even_after_a_restart(scene: EchoScene) -> None:
+    await scene.turn((PATH, routine()))
+    answer = await scene.undo()
+    assert answer == CommandAnswer("Undone. “Plan” is gone again.", is_shown=True)
+    assert scene.cards == [Card("Undone. “Plan” is gone again.")]
+    assert not (scene.root / PATH).exists()
+    assert scene.journal.messages == ["undo: routines/daily.md"]
+    (update,) = scene.stores.updates.read().entries
+    assert update.message == "Known to the owner: undone: routines/daily.md is gone again."
+    (scene.root / PATH).write_text(routine())
+    again = await scene.undo()
+    assert again.is_error
+    assert "undone before" in again.text
+    assert (scene.root / PATH).exists()
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+async def test_undo_leaves_alone_what_was_changed_since(scene: EchoScene, is_removed: bool) -> None:
+    path = scene.root / PATH
+    path.write_text(routine(body="At first."))
+    await scene.turn((PATH, routine()))
+    if is_removed:
+        path.unlink()
+    else:
+        path.write_text(routine(body="By hand."))
+    answer = await scene.undo()
+    assert answer.is_error
+    assert "was changed since" in answer.text
+    assert path.exists() is not is_removed
+    assert scene.stores.updates.read().entries == ()
 
 
 async def test_two_turns_are_two_cards(scene: EchoScene) -> None:
@@ -254,25 +273,12 @@ async def test_what_was_written_before_a_run_was_cut_off_is_told(scene: EchoScen
     assert len(scene.cards) == 1
 
 
-async def test_a_card_says_where_it_belongs(scene: EchoScene) -> None:
-    await scene.turn((PATH, routine()), job="Morning mail", in_fork=True)
-    assert (scene.message.job, scene.message.in_fork) == ("Morning mail", True)
-
-
 async def test_on_a_full_disk_a_job_is_told_without_an_undo(tmp_path: Path) -> None:
     scene = EchoScene(tmp_path / "data", is_full=True)
     await scene.turn((PATH, routine()))
     (card,) = scene.cards
     assert card.title == "Routine added: Plan"
     assert card.buttons == ()
-
-
-async def test_a_card_that_could_not_be_posted_hurts_no_turn_and_is_posted_later(
-    scene: EchoScene,
-) -> None:
-    scene.refusals.append(WriteFailed(scene.root, "could not be written."))
-    await scene.turn((PATH, routine()))
-    assert len(scene.cards) == 1
 
 
 async def test_a_change_names_what_was_read_in_the_day_before(scene: EchoScene) -> None:

@@ -8,7 +8,7 @@ from devtools.doubles.clock import ManualClock
 from tests.conversation.scene import NOW
 from tests.stores import memory_stores
 
-from ollim_bot.conversation.views import money_view
+from ollim_bot.conversation.views import MoneyView
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 
 TURN = UsageRow(NOW, UsageKind.TURN, "sonnet", Price.LISTED, 1_000_000, 900, "t1")
@@ -16,7 +16,7 @@ TURN = UsageRow(NOW, UsageKind.TURN, "sonnet", Price.LISTED, 1_000_000, 900, "t1
 
 async def test_the_costs_are_read_again_after_a_use_a_new_limit_or_a_minute() -> None:
     clock, state = ManualClock(NOW), memory_stores(NOW).state
-    view = money_view(state, clock)
+    view = MoneyView(state, clock)
     await state.transact(lambda tx: tx.usage.add(TURN))
     first = await view.look({})
     assert first.month.micros == 1_000_000

@@ -19,7 +19,7 @@ from tests.conversation.delivery_scene import (
     run_of,
     with_a_token,
 )
-from tests.conversation.scene import NOW, STATUS, scene
+from tests.conversation.scene import NOW, STATUS, Scene, scene
 from tests.conversation.slow_engine import half_way
 from tests.stores import memory_stores
 
@@ -32,6 +32,12 @@ pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
 MINUTE = 60.0
+
+
+async def tell_first(at: Scene) -> None:
+    await at.talk.notices.tell("First.")
+    await at.gathered()
+    await at.until(lambda: at.told == ["First."])
 
 
 async def test_a_notice_is_posted_and_left_for_the_agent() -> None:
@@ -106,84 +112,73 @@ async def test_the_same_thing_is_told_once_also_after_a_restart() -> None:
 
 
 async def test_what_is_over_may_be_told_again() -> None:
-    clock = ManualClock(NOW)
-    async with scene(ScriptedEngine(), clock=clock) as at:
+    async with scene(ScriptedEngine()) as at:
         await at.talk.notices.tell("No login.")
         await at.gathered()
         await at.until(lambda: at.told)
         await at.talk.notices.forget("No login.")
         await at.talk.notices.tell("No login.")
-        await clock.advance(10 * MINUTE)
+        await at.clock.advance(10 * MINUTE)
         await at.until(lambda: len(at.told) == 2)
 
 
 async def test_what_is_over_before_it_was_told_is_told_to_nobody() -> None:
-    clock = ManualClock(NOW)
-    async with scene(ScriptedEngine(), clock=clock) as at:
-        await at.talk.notices.tell("First.")
-        await at.gathered()
-        await at.until(lambda: at.told)
+    async with scene(ScriptedEngine()) as at:
+        await tell_first(at)
         await at.talk.notices.tell("routines/a.md: is broken.")
         await at.talk.notices.tell("Third.")
         await at.talk.notices.forget("routines/a.md: is broken.")
-        await clock.advance(10 * MINUTE)
+        await at.clock.advance(10 * MINUTE)
         await at.until(lambda: at.told == ["First.", "Third."])
         assert at.pending == ["First.", "Third."]
 
 
 async def test_several_within_ten_minutes_are_one_notice() -> None:
-    clock = ManualClock(NOW)
-    async with scene(ScriptedEngine(), clock=clock) as at:
-        await at.talk.notices.tell("First.")
-        await at.gathered()
-        await at.until(lambda: at.told == ["First."])
+    async with scene(ScriptedEngine()) as at:
+        await tell_first(at)
         await at.talk.notices.tell("Second.")
-        await clock.advance(5 * MINUTE)
+        await at.clock.advance(5 * MINUTE)
         await at.talk.notices.tell("Third.")
-        await clock.advance(5 * MINUTE - 1)
+        await at.clock.advance(5 * MINUTE - 1)
         assert at.told == ["First."]
         assert at.pending == ["First.", "Second.", "Third."]
-        await clock.advance(1)
+        await at.clock.advance(1)
         await at.until(lambda: len(at.told) == 2)
         assert at.told == ["First.", "Second.\nThird."]
 
 
 async def test_problems_that_come_together_are_one_notice_two_seconds_after_the_first() -> None:
-    clock = ManualClock(NOW)
-    async with scene(ScriptedEngine(), clock=clock) as at:
+    async with scene(ScriptedEngine()) as at:
         await at.talk.notices.tell("First.")
-        await clock.advance(1.5)
+        await at.clock.advance(1.5)
         await at.talk.notices.tell("Second.")
-        await clock.advance(0.4)
+        await at.clock.advance(0.4)
         assert at.told == []
-        await clock.advance(0.1)
+        await at.clock.advance(0.1)
         await at.until(lambda: at.told == ["First.\nSecond."])
 
 
 async def test_a_reminder_at_stake_is_told_within_the_ten_minutes_with_what_waits() -> None:
-    clock = ManualClock(NOW)
-    async with scene(ScriptedEngine(), clock=clock) as at:
+    async with scene(ScriptedEngine()) as at:
         await at.talk.notices.tell("First.")
-        await clock.advance(2)
+        await at.clock.advance(2)
         await at.talk.notices.tell("Second.")
-        await clock.advance(MINUTE)
+        await at.clock.advance(MINUTE)
         await at.talk.notices.tell("reminders/rent.md: is broken.", for_reminder=True)
-        await clock.advance(1.9)
+        await at.clock.advance(1.9)
         assert at.told == ["First."]
-        await clock.advance(0.1)
+        await at.clock.advance(0.1)
         await at.until(lambda: len(at.told) == 2)
         assert at.told[1] == "Second.\nreminders/rent.md: is broken."
         await at.talk.notices.tell("Fourth.")
-        await clock.advance(9 * MINUTE)
+        await at.clock.advance(9 * MINUTE)
         assert len(at.told) == 2
 
 
 async def test_the_ten_minutes_count_across_a_restart() -> None:
     clock = ManualClock(NOW)
     async with scene(ScriptedEngine(), clock=clock) as at:
-        await at.talk.notices.tell("First.")
-        await at.gathered()
-        await at.until(lambda: at.told)
+        await tell_first(at)
     await clock.advance(4 * MINUTE)
     async with scene(ScriptedEngine(), clock=clock, stores=at.stores) as again:
         await again.talk.notices.tell("Second.")
@@ -195,13 +190,10 @@ async def test_the_ten_minutes_count_across_a_restart() -> None:
 
 
 async def test_a_clock_that_was_set_back_does_not_hold_up_a_notice() -> None:
-    clock = ManualClock(NOW)
-    async with scene(ScriptedEngine(), clock=clock) as at:
-        await at.talk.notices.tell("First.")
-        await at.gathered()
-        await at.until(lambda: at.told)
+    async with scene(ScriptedEngine()) as at:
+        await tell_first(at)
         await at.until(lambda: at.store.query(lambda tx: tx.notices.get()).last_told_at)
-        clock.jump(-3600)
+        at.clock.jump(-3600)
         await at.talk.notices.tell("Second.")
         await at.gathered()
         await at.until(lambda: at.told == ["First.", "Second."])
@@ -322,12 +314,3 @@ async def test_of_many_pings_at_once_as_many_are_sent_as_there_are_tokens() -> N
     assert sorted(scene.texts) == sorted(scene.surfaces[-1].texts) == sorted(texts)
     assert scene.spent == (5, 5, 0)
     assert len(scene.recorded) == 5
-
-
-async def test_the_same_message_is_sent_and_paid_for_once() -> None:
-    scene = DeliveryScene()
-    async with scene.running() as outbox:
-        assert await outbox.send(ping(), BACKGROUND, with_a_token)
-        assert await outbox.send(ping(), BACKGROUND, with_a_token)
-    assert scene.texts == ["ping 7"]
-    assert scene.spent == (1, 1, 0)

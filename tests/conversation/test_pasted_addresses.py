@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from devtools.doubles.clock import ManualClock
@@ -61,6 +64,17 @@ def for_calendars(taker: FakeAddressUser) -> dict[AddressKind, FakeAddressUser]:
     return {AddressKind.CALENDAR: taker}
 
 
+@asynccontextmanager
+async def pasting(
+    engine: ScriptedEngine, **more: Any
+) -> AsyncIterator[tuple[Scene, FakeAddressUser]]:
+    """A conversation that keeps the secret nowhere, whatever a test does in it."""
+    taker = FakeAddressUser()
+    async with scene(engine, take_address=for_calendars(taker), **more) as at:
+        yield at, taker
+        assert SECRET not in all_that_was_kept(at, engine)
+
+
 def all_that_was_kept(at: Scene, engine: ScriptedEngine) -> str:
     return repr((at.log, at.rows, at.pending, engine.prompts, at.surface.posts))
 
@@ -94,16 +108,14 @@ async def test_several_addresses_are_each_used() -> None:
 
 
 async def test_words_around_an_address_are_for_the_agent() -> None:
-    engine, taker = scripted("It is a calendar."), FakeAddressUser()
-    async with scene(engine, take_address=for_calendars(taker)) as at:
+    async with pasting(engine := scripted("It is a calendar.")) as (at, taker):
         await at.ask("what is https://example.org/team.ics", "m1")
         assert taker.taken == []
         assert "https://example.org/team.ics" in engine.prompts[0]
 
 
 async def test_a_private_address_among_words_is_hidden_and_not_used() -> None:
-    engine, taker = scripted("Send it alone."), FakeAddressUser()
-    async with scene(engine, take_address=for_calendars(taker)) as at:
+    async with pasting(engine := scripted("Send it alone.")) as (at, taker):
         await at.ask(f"add this: {ADDRESS}", "m1", quote=f"see {OTHER}")
         assert taker.taken == []
         assert engine.prompts[0].endswith("add this: (calendar address hidden)")
@@ -111,12 +123,10 @@ async def test_a_private_address_among_words_is_hidden_and_not_used() -> None:
         await at.send("hello", "m2")
         await at.chat.edit(InputId("m2"), f"take {ADDRESS}")
         await at.quiet()
-        assert SECRET not in all_that_was_kept(at, engine)
 
 
 async def test_an_address_does_not_stop_the_turn_that_runs_and_does_not_wait_for_it() -> None:
-    engine, taker = ScriptedEngine().then(TextStreamed("Once"), Waits()), FakeAddressUser()
-    async with scene(engine, take_address=for_calendars(taker)) as at:
+    async with pasting(ScriptedEngine().then(TextStreamed("Once"), Waits())) as (at, _):
         await at.send("tell me a story", "m1")
         await at.until(lambda: at.surface.starts)
         await at.send(ADDRESS, "m2")
@@ -125,28 +135,23 @@ async def test_an_address_does_not_stop_the_turn_that_runs_and_does_not_wait_for
         assert at.talk.state.inbox.is_busy
         await at.chat.interrupt()
         await at.quiet()
-        assert SECRET not in all_that_was_kept(at, engine)
 
 
 async def test_a_waiting_message_that_is_edited_into_an_address_is_not_answered() -> None:
-    engine, taker = scripted(), FakeAddressUser()
-    async with scene(engine, runs=False, take_address=for_calendars(taker)) as at:
+    async with pasting(scripted(), runs=False) as (at, taker):
         await at.send("hello", "m1")
         assert await at.chat.edit(InputId("m1"), ADDRESS)
 
         assert taker.taken == [ADDRESS]
         assert at.ends == {"m1": InputEnd.WITHDRAWN}
         assert [each.text for each in at.log] == [HIDDEN, ADDED]
-        assert SECRET not in all_that_was_kept(at, engine)
 
 
 async def test_an_answered_message_that_is_edited_into_an_address_stays_as_it_was() -> None:
-    engine, taker = scripted("Hello."), FakeAddressUser()
-    async with scene(engine, take_address=for_calendars(taker)) as at:
+    async with pasting(scripted("Hello.")) as (at, taker):
         await at.ask("hello", "m1")
         assert not await at.chat.edit(InputId("m1"), ADDRESS)
         assert taker.taken == []
-        assert SECRET not in all_that_was_kept(at, engine)
 
 
 async def test_a_message_taken_while_its_edit_is_used_keeps_its_words_and_the_calendar() -> None:
@@ -167,8 +172,7 @@ async def test_a_message_taken_while_its_edit_is_used_keeps_its_words_and_the_ca
 
 
 async def test_the_address_is_used_in_a_side_conversation_and_after_clear() -> None:
-    engine, taker = scripted("In the fork."), FakeAddressUser()
-    async with scene(engine, take_address=for_calendars(taker)) as at:
+    async with pasting(engine := scripted("In the fork.")) as (at, taker):
         await at.chat.command("web", "/fork about Monday")
         await at.quiet()
         await at.send(ADDRESS, "m1")
@@ -181,44 +185,37 @@ async def test_the_address_is_used_in_a_side_conversation_and_after_clear() -> N
         await at.quiet()
         assert taker.taken == [ADDRESS, OTHER]
         assert len(engine.prompts) == prompts
-        assert SECRET not in all_that_was_kept(at, engine)
 
 
 async def test_a_forwarded_address_is_hidden_and_not_used() -> None:
-    engine, taker = scripted(), FakeAddressUser()
-    async with scene(engine, take_address=for_calendars(taker)) as at:
+    async with pasting(scripted()) as (at, taker):
         await at.send(ADDRESS, "m1", untrusted=Untrusted("forwarded message", "of Bob"))
         await at.quiet()
         assert taker.taken == []
         assert at.told == [
             "A forwarded calendar address is not used. Copy the address and send it yourself."
         ]
-        assert SECRET not in all_that_was_kept(at, engine)
 
 
 async def test_a_button_of_the_agent_brings_no_address_into_use() -> None:
-    engine, taker = scripted("Hm."), FakeAddressUser()
-    async with scene(engine, take_address=for_calendars(taker)) as at:
+    taker = FakeAddressUser()
+    async with scene(scripted("Hm."), take_address=for_calendars(taker)) as at:
         await at.ask(ADDRESS, "m1", button="Show")
         assert taker.taken == []
 
 
 async def test_a_quoted_address_is_hidden_from_the_agent() -> None:
-    engine, taker = scripted("Yes."), FakeAddressUser()
-    async with scene(engine, take_address=for_calendars(taker)) as at:
+    async with pasting(engine := scripted("Yes.")) as (at, _):
         await at.ask("is this right?", "m1", quote=ADDRESS)
         assert HIDDEN in engine.prompts[0]
-        assert SECRET not in all_that_was_kept(at, engine)
 
 
 async def test_files_beside_an_address_still_reach_the_agent() -> None:
-    engine, taker = scripted("Nice."), FakeAddressUser()
-    async with scene(engine, take_address=for_calendars(taker)) as at:
+    async with pasting(engine := scripted("Nice.")) as (at, taker):
         await at.ask(ADDRESS, "m1", files=(IncomingFile("cat.png", Path("x")),))
         assert taker.taken == [ADDRESS]
         assert "image: cat.png" in engine.prompts[0]
         assert at.told == [ADDED]
-        assert SECRET not in all_that_was_kept(at, engine)
 
 
 async def test_a_service_that_keeps_the_message_is_named() -> None:

@@ -45,13 +45,6 @@ async def test_a_first_profile_of_the_owner_is_told_and_goes_again(scene: EchoSc
     assert not (scene.root / "USER.md").exists()
 
 
-async def test_what_was_changed_since_is_left_alone(scene: EchoScene) -> None:
-    await scene.turn(("USER.md", "Bo.\n"))
-    (scene.root / "USER.md").write_text("By hand.\n")
-    assert "USER.md was changed since" in (await scene.undo()).text
-    assert (scene.root / "USER.md").read_text() == "By hand.\n"
-
-
 @pytest.mark.parametrize(
     "way", ["absolute", "./USER.md", "notes/../USER.md", "notes/me.md", "notes/hard.md", "target"]
 )
@@ -185,3 +178,4 @@ async def test_many_tools_are_counted(scene: EchoScene) -> None:
     await scene.turn((PATH, routine(head)))
     assert "more" in scene.cards[0].description
     assert scene.cards[0].description.count("`") % 2 == 0
+    assert scene.cards[0].problems() == []

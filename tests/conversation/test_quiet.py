@@ -13,7 +13,7 @@ from devtools.doubles.engine import ScriptedEngine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conversation.delivery_scene import ping, run_of
-from tests.conversation.scene import NOW, InlineExecutor, Scene, scene
+from tests.conversation.scene import NOW, InlineExecutor, Scene, card_of, scene
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -149,36 +149,27 @@ async def test_a_reminder_of_the_night_is_moved_to_its_end_by_a_button() -> None
         card = Card("Call mum: today 23:00, in your quiet hours", buttons=(move_button("w1", end),))
         offer = ChatMessage(MessageId("1"), NOW, Author.PROGRAM, card.text, card=card)
         await at.talk.poster.post(offer)
-        answer = await at.chat.click("web", offer.id, card.buttons[0].custom_id)
+        answer = await at.press(card.buttons[0].label)
         assert answer.text == "Moved: Call mum, tomorrow 7:00 (in 20 h 45 min)."
         assert at.stores.reminders.get("w1").item.due(UTC) == end
-        after = at.log[-1].card
-        assert after is not None
+        after = card_of(at.log[-1])
         assert (after.title, after.buttons) == ("⏱ Call mum. · tomorrow 7:00", ())
         assert "moved: Call mum, tomorrow 7:00" in at.pending[0]
 
 
-async def test_a_button_makes_it_quiet_until_its_moment() -> None:
-    clock = ManualClock(NOW)
-    async with scene(ScriptedEngine(), clock=clock) as at:
-        card = Card("Quiet?", buttons=(Button("Quiet until 15:00", QUIET, "2026-02-24T15:00"),))
-        offer = ChatMessage(MessageId("1"), NOW, Author.ASSISTANT, card.text, card=card)
-        await at.talk.poster.post(offer)
-        answer = await at.chat.click("web", offer.id, card.buttons[0].custom_id)
-        assert answer.text == f"Quiet until today 15:00. {COMES} `/quiet off` ends it."
-        choice = at.store.query(lambda tx: tx.quiet.get())
-        assert choice.until == NOW.replace(hour=15, minute=0)
-        assert (await at.chat.click("web", offer.id, card.buttons[0].custom_id)).is_error
-
-
-async def test_a_button_whose_moment_has_passed_changes_nothing() -> None:
+@pytest.mark.parametrize(("hour", "is_over"), [(15, False), (9, True)])
+async def test_a_button_makes_it_quiet_until_its_moment(hour: int, is_over: bool) -> None:
     async with scene(ScriptedEngine(), clock=ManualClock(NOW)) as at:
-        card = Card("Quiet?", buttons=(Button("Quiet until 9:00", QUIET, "2026-02-24T09:00"),))
+        until = NOW.replace(hour=hour, minute=0)
+        card = Card("Quiet?", buttons=(Button("Yes", QUIET, f"2026-02-24T{hour:02}:00"),))
         offer = ChatMessage(MessageId("1"), NOW, Author.ASSISTANT, card.text, card=card)
         await at.talk.poster.post(offer)
-        answer = await at.chat.click("web", offer.id, card.buttons[0].custom_id)
-        assert answer.is_error
-        assert at.store.query(lambda tx: tx.quiet.get().until) is None
+        answer = await at.press("Yes")
+        assert answer.is_error is is_over
+        assert at.store.query(lambda tx: tx.quiet.get().until) == (None if is_over else until)
+        if not is_over:
+            assert answer.text == f"Quiet until today 15:00. {COMES} `/quiet off` ends it."
+            assert (await at.press("Yes", offer)).is_error
 
 
 MINUTE = 60.0

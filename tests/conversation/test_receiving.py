@@ -11,8 +11,8 @@ import pytest
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
 from devtools.doubles.memory import memory_repositories
 from devtools.doubles.repeating_store import RepeatingStore
-from tests.conversation.image_engine import ImageRecordingEngine
 from tests.conversation.scene import NOW, Scene, scene, scripted
+from tests.conversation.slow_engine import ImageRecordingEngine
 from tests.stores import Stores
 
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -111,13 +111,19 @@ async def test_a_picture_that_cannot_be_read_is_said_and_the_rest_is_answered() 
         assert "- image: cat.png" in engine.prompts[0]
 
 
+async def reading(at: Scene) -> asyncio.Future[None]:
+    """Send a picture, whose reading goes on until the returned future is done."""
+    hold = at.keeper.hold("slow.png")
+    await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
+    await at.until(lambda: at.keeper.reading == ["slow.png"])
+    return hold
+
+
 async def test_nobody_waits_for_a_picture_that_takes_long() -> None:
     """A message is accepted meanwhile, and ends the reading: both are asked together."""
     engine = ImageRecordingEngine()
     async with scene(engine) as at:
-        hold = at.keeper.hold("slow.png")
-        await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
-        await at.until(lambda: at.keeper.reading == ["slow.png"])
+        hold = await reading(at)
 
         assert await at.ask("never mind", "m2") == "ok"
         assert hold.cancelled()
@@ -130,9 +136,7 @@ async def test_nobody_waits_for_a_picture_that_takes_long() -> None:
 async def test_an_interrupt_also_ends_the_reading_of_a_picture() -> None:
     engine = ImageRecordingEngine()
     async with scene(engine) as at:
-        hold = at.keeper.hold("slow.png")
-        await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
-        await at.until(lambda: at.keeper.reading == ["slow.png"])
+        hold = await reading(at)
 
         assert await at.chat.interrupt()
         await at.quiet()
@@ -144,9 +148,7 @@ async def test_an_interrupt_also_ends_the_reading_of_a_picture() -> None:
 
 async def test_a_picture_that_takes_long_does_not_keep_the_bot_from_ending() -> None:
     async with scene(ImageRecordingEngine()) as at:
-        hold = at.keeper.hold("slow.png")
-        await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
-        await at.until(lambda: at.keeper.reading == ["slow.png"])
+        hold = await reading(at)
     assert hold.cancelled()
 
 

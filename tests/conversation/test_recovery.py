@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from devtools.doubles.memory import RecordingStore
-from tests.conversation.image_engine import ImageRecordingEngine
-from tests.conversation.scene import NOW, Scene, inbox_rows, scene
+from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.slow_engine import (
     EveryMoment,
+    ImageRecordingEngine,
     SlowEngine,
     half_way,
     pass_moments,
@@ -24,7 +24,7 @@ from tests.stores import Stores, on_store
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, TextCompleted, TextStreamed, TextWithdrawn
-from ollim_bot.domain.inbox import InputEnd, Taken
+from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.ports import Image, IncomingFile, Trace
 
 DIES = Fails(FailureKind.ENGINE_DIED)
@@ -45,11 +45,6 @@ async def cut_off(
 def copy_of(stores: Stores) -> Stores:
     assert isinstance(stores.state, RecordingStore)
     return on_store(stores, stores.state.copied())
-
-
-def prompts_of(stores: Stores) -> list[tuple[object, str]]:
-    rows = inbox_rows(stores)
-    return [(row.session, row.prompt) for row in rows if isinstance(row, Taken)]
 
 
 async def test_a_turn_that_was_cut_off_is_continued_in_the_same_session() -> None:

@@ -12,10 +12,9 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conversation.scene import NOW, Scene, scene, scripted
+from tests.conversation.scene import NOW, Scene, card_of, scene, scripted
 
 from ollim_bot.domain.cards import Button, Card, Color
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import item_key, note_of, reminder_from, snoozed_until
 from ollim_bot.domain.job_kinds import JobKind
@@ -49,31 +48,23 @@ specs = st.builds(
 chains = st.builds(Chain, st.integers(0, 9), st.integers(0, 9), st.none() | st.just("root"))
 
 
-async def delivered(
-    at: Scene, reminder: Reminder = WATER, right: DeliveryRight | None = None
-) -> bool:
-    return await at.talk.reminders.deliver(reminder, DUE, right or DeliveryRight(), WHY)
-
-
-def button(message: ChatMessage, label: str) -> str:
-    assert message.card is not None
-    return next(one.custom_id for one in message.card.buttons if one.label == label)
-
-
-async def press(at: Scene, label: str) -> CommandAnswer:
-    message = at.log[-1]
-    return await at.chat.click("web", message.id, button(message, label))
+async def delivered(at: Scene, reminder: Reminder = WATER) -> None:
+    """It comes once, by whichever part."""
+    right = DeliveryRight()
+    for _ in range(2):
+        assert await at.talk.reminders.deliver(reminder, DUE, right, WHY)
+    assert len(at.log) == 1
 
 
 async def test_a_reminder_is_delivered_as_it_was_written_and_says_why() -> None:
     async with scene(ScriptedEngine()) as at:
-        assert await delivered(at)
+        await delivered(at)
         (message,) = at.log
-        assert message.card is not None
-        assert message.card.title == "Drink water."
+        card = card_of(message)
+        assert card.title == "Drink water."
         assert (message.text, message.footer) == ("Drink water.", WHY)
         assert message.occurrence == DUE.id
-        labels = [one.label for one in message.card.buttons]
+        labels = [one.label for one in card.buttons]
         assert labels == [
             *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…", "Break it down")
         ]
@@ -82,23 +73,14 @@ async def test_a_reminder_is_delivered_as_it_was_written_and_says_why() -> None:
 async def test_an_untrusted_reminder_comes_marked_and_its_text_is_in_no_list() -> None:
     spec = replace(WATER.spec, untrusted="web page")
     async with scene(engine := ScriptedEngine().answers("Hello.")) as at:
-        assert await delivered(at, replace(WATER, spec=spec))
+        await delivered(at, replace(WATER, spec=spec))
         (message,) = at.log
-        assert message.card is not None
-        assert (message.text, message.card.title) == ("Drink water.", "Drink water.")
+        assert (message.text, card_of(message).title) == ("Drink water.", "Drink water.")
         assert message.footer == f"{WHY} From untrusted content: a web page."
         assert message.untrusted is not None
         await at.ask("hello")
         assert "Drink water." not in engine.prompts[-1]
         assert "\n- (from untrusted content) (key " in engine.prompts[-1]
-
-
-async def test_one_delivery_by_whichever_part() -> None:
-    async with scene(ScriptedEngine()) as at:
-        right = DeliveryRight()
-        assert await delivered(at, right=right)
-        assert await delivered(at, right=right)
-        assert len(at.log) == 1
 
 
 @pytest.mark.parametrize(
@@ -114,7 +96,7 @@ async def test_snoozing_makes_a_new_reminder_with_the_same_text(
 ) -> None:
     async with scene(ScriptedEngine()) as at:
         await delivered(at)
-        assert await press(at, label) == CommandAnswer()
+        assert await at.press(label) == CommandAnswer()
         (new,) = at.stores.reminders.all()
         assert new.item.run_at == NOW + later
         assert new.item.spec == replace(WATER.spec, id=new.item.spec.id)
@@ -125,8 +107,8 @@ async def test_only_the_first_click_counts() -> None:
     async with scene(ScriptedEngine()) as at:
         await delivered(at)
         asked = at.log[-1]
-        clicks = [button(asked, label) for label in ("1 h", "1 h", "Done", "Snooze 10 min")]
-        answers = await gather(*(at.chat.click("web", asked.id, each) for each in clicks))
+        labels = ("1 h", "1 h", "Done", "Snooze 10 min")
+        answers = await gather(*(at.press(each, asked) for each in labels))
         assert [each.is_error for each in answers] == [False, True, True, True]
         assert len(at.stores.reminders.all()) == 1
 
@@ -139,7 +121,7 @@ async def test_done_ends_the_rest_of_the_chain_and_the_agent_hears_of_it() -> No
         at.stores.reminders.add(follow_up)
         at.stores.reminders.add(other)
         await delivered(at, first)
-        assert await press(at, "Done") == CommandAnswer()
+        assert await at.press("Done") == CommandAnswer()
         assert [one.item.spec.id for one in at.stores.reminders.all()] == ["x1"]
         assert at.pending == ["Known to the owner: done with “Drink water.”."]
 
@@ -149,7 +131,7 @@ async def test_snoozing_takes_the_rest_of_the_chain_along() -> None:
     async with scene(ScriptedEngine()) as at:
         at.stores.reminders.add(Reminder(replace(WATER.spec, id="w3"), NOW, Chain(3, 2, "w1")))
         await delivered(at, second)
-        await press(at, "1 h")
+        await at.press("1 h")
         (new,) = at.stores.reminders.all()
         assert new.item.chain == Chain(3, 1, "w1")
         assert at.pending == ["Known to the owner: snoozed “Drink water.”, today 11:16."]
@@ -159,7 +141,7 @@ async def test_a_card_can_be_answered_after_weeks_and_the_ledger_says_when() -> 
     async with scene(scripted()) as at:
         await delivered(at)
         await at.clock.advance(30 * 86400)
-        assert not (await press(at, "Done")).is_error
+        assert not (await at.press("Done")).is_error
         rows = at.stores.state.query(lambda tx: tx.ledger.story(DUE).rows)
         assert rows[-1].state == "answered"
         assert rows[-1].facts == {"answer": "done", "after_s": 30 * 86400, "by": "web"}
@@ -170,7 +152,7 @@ async def test_the_undo_of_a_click_goes_after_ten_minutes_also_after_a_restart()
     clock = ManualClock(NOW)
     async with scene(scripted(), clock=clock) as at:
         await delivered(at)
-        await press(at, "Done")
+        await at.press("Done")
         await clock.advance(300)
         stores = at.stores
     async with scene(scripted(), stores=stores, clock=clock) as at:
@@ -183,11 +165,10 @@ async def test_the_undo_of_a_click_goes_after_ten_minutes_also_after_a_restart()
 async def test_other_takes_a_phrase_and_refuses_with_a_hint() -> None:
     async with scene(scripted()) as at:
         await delivered(at)
-        other = button(at.log[-1], "Other…")
-        refused = await at.chat.click("web", at.log[-1].id, other, "in 20 minuts")
+        refused = await at.press("Other…", words="in 20 minuts")
         assert refused.is_error
         assert "Write `in 20 minute`." in refused.text
-        assert not (await at.chat.click("web", at.log[-1].id, other, "in 20 minutes")).is_error
+        assert not (await at.press("Other…", words="in 20 minutes")).is_error
         (new,) = at.stores.reminders.all()
         assert new.item.run_at == later(at.clock.now(), timedelta(minutes=20))
 

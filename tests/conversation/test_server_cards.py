@@ -35,20 +35,9 @@ def state(at: Scene) -> ServerState:
     return record.of("notes")
 
 
-def cards(at: Scene) -> list[Card]:
-    return [message.card for message in at.log if message.card is not None]
-
-
-async def click(at: Scene, label: str, surface: str = "web") -> str:
-    message = next(each for each in reversed(at.log) if each.card is not None)
-    assert message.card is not None
-    button = next(each for each in message.card.buttons if each.label == label)
-    return (await at.chat.click(surface, message.id, button.custom_id)).text
-
-
 async def shown(at: Scene, number: int) -> Card:
-    await at.until(lambda: len(cards(at)) == number)
-    return cards(at)[-1]
+    await at.until(lambda: len(at.cards) == number)
+    return at.cards[-1]
 
 
 async def test_the_owner_is_asked_to_start_it_and_then_about_its_tools(at: Scene) -> None:
@@ -57,7 +46,7 @@ async def test_the_owner_is_asked_to_start_it_and_then_about_its_tools(at: Scene
     assert card.title == "Tool server added: notes"
     assert "```\nKEY=… notes-server\n```" in card.description
     assert [each.label for each in card.buttons] == ["Not now", "Start it"]
-    assert await click(at, "Start it") == "It is being started; its tools come in a moment."
+    assert (await at.press("Start it")).text == "It is being started; its tools come in a moment."
     assert state(at).may_start
 
     become(at, state(at).listed([FIND, ADD]))
@@ -65,7 +54,7 @@ async def test_the_owner_is_asked_to_start_it_and_then_about_its_tools(at: Scene
     assert card.title == "Tools of notes"
     assert "```\nfind: Finds a note.\nadd: Adds a note.\n```" in card.description
     assert card.problems() == []
-    assert "from the next message on" in await click(at, "Approve")
+    assert "from the next message on" in (await at.press("Approve")).text
     assert state(at).offered == (FIND, ADD)
 
 
@@ -91,8 +80,8 @@ async def test_the_owner_says_on_the_card_that_a_tool_only_looks(at: Scene) -> N
     answer = await at.chat.click("web", at.log[-1].id, card.buttons[1].custom_id)
     assert answer.text.startswith("Noted: it only looks, and what it is asked may leave.")
     assert state(at).offered == ()
-    assert len(cards(at)) == 1
-    assert "from the next message on" in await click(at, "Approve")
+    assert len(at.cards) == 1
+    assert "from the next message on" in (await at.press("Approve")).text
     assert [each.in_words for each in state(at).tools] == ["looks", "asks", "looks"]
 
 
@@ -108,15 +97,15 @@ async def test_a_changed_hint_is_shown_on_the_card(at: Scene) -> None:
 async def test_not_now_leaves_all_as_it_is_and_is_not_asked_again(at: Scene) -> None:
     become(at, ServerState().written(NOTES))
     await shown(at, 1)
-    await click(at, "Not now")
+    await at.press("Not now")
     before = state(at)
     become(at, before.failed("x"))
     become(at, before.failed(""))
     await at.quiet()
     assert not state(at).may_start
-    [pressed] = cards(at)[0].buttons
+    [pressed] = at.cards[0].buttons
     assert (pressed.label, pressed.is_used) == ("Not now", True)
-    assert len(cards(at)) == 1
+    assert len(at.cards) == 1
 
 
 async def test_a_change_is_shown_and_cannot_leave_its_box(at: Scene) -> None:
@@ -132,10 +121,9 @@ async def test_a_click_counts_only_for_what_the_card_shows(at: Scene) -> None:
     become(at, ServerState().written(NOTES).started().listed([FIND]))
     await shown(at, 1)
     first = at.log[-1]
-    assert first.card is not None
     become(at, state(at).listed([EVIL]))
     await shown(at, 2)
-    answer = await at.chat.click("web", first.id, first.card.buttons[-1].custom_id)
+    answer = await at.press("Approve", first)
     assert answer.is_error
     assert answer.text == "This has changed since; a newer card shows it."
     assert state(at).offered == ()
@@ -199,16 +187,16 @@ async def test_all_that_is_approved_can_be_read_whole_before(at: Scene) -> None:
     become(at, ServerState().written(NOTES).started().listed([odd]))
     card = await shown(at, 1)
     assert end not in card.description
-    whole = await click(at, "Show all")
+    whole = (await at.press("Show all")).text
     assert whole.count(end) == 2
     assert whole.count("```") == 2
-    assert not any(each.is_used for each in cards(at)[0].buttons)
+    assert not any(each.is_used for each in at.cards[0].buttons)
 
     many = [replace(odd, name=f"t{number}") for number in range(40)]
     become(at, state(at).listed(many))
     await shown(at, 2)
-    assert (await click(at, "Show all")).count(end) == 80
-    elsewhere = await click(at, "Show all", "discord")
+    assert (await at.press("Show all")).text.count(end) == 80
+    elsewhere = (await at.press("Show all", surface="discord")).text
     assert elsewhere.startswith("That is too long for here. The page shows it")
     assert state(at).offered == ()
 
@@ -218,7 +206,7 @@ async def test_another_script_says_that_the_server_is_off(at: Scene) -> None:
     become(at, ServerState().written(pinned).started().written(replace(NOTES, script="two")))
     card = await shown(at, 1)
     assert "The script of this server is not as you approved it" in card.description
-    await click(at, "Start it")
+    await at.press("Start it")
     assert state(at).may_start
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import Says, ScriptedEngine, ScriptedSession, Waits
 from tests.conversation.crashing import StepCounter, crashing_stores
-from tests.conversation.scene import HOME, NOW, Scene, plain_spec, scene
+from tests.conversation.scene import HOME, NOW, Scene, card_of, plain_spec, scene
 from tests.conversation.slow_engine import half_way
 from tests.stores import memory_stores
 
@@ -65,13 +65,7 @@ async def test_the_stored_session_is_resumed_at_the_next_start() -> None:
         await again.ask("two")
         assert engine.opened[-1].spec.resume == at.stores.session.read()
         assert again.changes == [CREATED]
-        assert again.answers[0].session == again.answers[1].session
-
-
-async def test_an_answer_carries_the_session_it_was_given_in() -> None:
-    async with scene(ScriptedEngine()) as at:
-        await at.ask("one")
-        assert at.answers[0].session == at.stores.session.read()
+        assert {each.session for each in again.answers} == {at.stores.session.read()}
 
 
 async def test_a_compaction_in_the_middle_of_a_turn_is_an_event_and_the_answer_comes() -> None:
@@ -242,15 +236,9 @@ async def test_a_clear_interrupts_logs_and_deletes_in_one_step_and_disconnects()
 
 
 async def undo(at: Scene, message: ChatMessage) -> CommandAnswer:
-    assert message.card is not None
-    (button,) = message.card.buttons
-    answer = await at.chat.click("web", message.id, button.custom_id)
+    answer = await at.press("Undo", message)
     await at.quiet()
     return answer
-
-
-def cleared_note(at: Scene) -> ChatMessage:
-    return next(each for each in reversed(at.log) if each.card and each.card.title == "Cleared")
 
 
 async def test_an_undone_clear_brings_the_conversation_back() -> None:
@@ -259,14 +247,12 @@ async def test_an_undone_clear_brings_the_conversation_back() -> None:
         await at.ask("one")
         old = at.stores.session.read()
         await at.chat.command("web", "/clear")
-        note = cleared_note(at)
+        note = at.newest_card
         assert not (await undo(at, note)).is_error
         assert at.stores.session.read() == old
         assert at.changes == [CREATED, CLEARED, SWAPPED]
         assert at.message(note.id).text == "Undone\nYou are back in the conversation as it was."
-        card = at.message(note.id).card
-        assert card is not None
-        assert card.buttons == ()
+        assert card_of(at.message(note.id)).buttons == ()
         await at.ask("two")
         assert engine.opened[-1].spec.resume == old
 
@@ -278,7 +264,7 @@ async def test_an_undone_clear_brings_back_what_was_allowed_while_it_can_be_undo
         at.store.run(lambda tx: tx.grants.put(grants))
         await at.chat.command("web", "/clear")
         assert at.store.query(lambda tx: tx.grants.get()) == Grants()
-        await undo(at, cleared_note(at))
+        await undo(at, at.newest_card)
         assert at.store.query(lambda tx: tx.grants.get()) == grants
         await at.chat.command("web", "/clear")
         await clock.advance(600)
@@ -291,7 +277,7 @@ async def test_what_was_said_after_a_clear_is_kept_when_it_is_undone() -> None:
         await at.ask("one")
         old = at.stores.session.read()
         await at.chat.command("web", "/clear")
-        note = cleared_note(at)
+        note = at.newest_card
         await at.ask("two")
         newer = at.stores.session.read()
         await at.send("three")
@@ -310,14 +296,14 @@ async def test_a_clear_can_be_undone_for_ten_minutes_and_once() -> None:
         await at.ask("one")
         old = at.stores.session.read()
         await at.chat.command("web", "/clear")
-        first = cleared_note(at)
+        first = at.newest_card
         await clock.advance(599)
         assert not (await undo(at, first)).is_error
         assert at.stores.session.read() == old
         await at.chat.command("web", "/clear")
-        second = cleared_note(at)
+        second = at.newest_card
         await clock.advance(600)
-        await at.until(lambda: not at.message(second.id).card.buttons)  # type: ignore[union-attr]
+        await at.until(lambda: not card_of(at.message(second.id)).buttons)
         assert (await undo(at, second)).is_error
         assert at.stores.session.read() is None
 
@@ -326,7 +312,7 @@ async def test_only_the_newest_clear_can_be_undone() -> None:
     async with scene(ScriptedEngine()) as at:
         await at.ask("one")
         await at.chat.command("web", "/clear")
-        first = cleared_note(at)
+        first = at.newest_card
         await at.ask("two")
         await at.chat.command("web", "/clear")
         assert (await undo(at, first)).is_error

@@ -9,7 +9,6 @@ import pytest
 from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.failing_stores import FullDiskStore
 from tests.conversation.scene import NOW, STATUS, Scene, scene, scripted
-from tests.conversation.test_commands import press
 from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.chat import Author
@@ -30,7 +29,7 @@ FULL = WriteFailed(Path("inbox.jsonl"), "the disk is full")
 
 
 async def test_the_agent_is_asked_and_the_owner_sees_what_they_wanted() -> None:
-    engine = scripted("What do you want to be called?")
+    engine = scripted("What do you want to be called?", "Again?")
     async with scene(engine) as at:
         answer = await at.chat.command("web", "/setup")
         await at.quiet()
@@ -40,6 +39,9 @@ async def test_the_agent_is_asked_and_the_owner_sees_what_they_wanted() -> None:
         assert prompt == button_prompt(read_set_up(), NOW)
         assert at.surface.posted_by(Author.OWNER) == ["Set up"]
         assert at.answers[-1].text == "What do you want to be called?"
+        await at.chat.command("web", "/setup")
+        await at.quiet()
+        assert at.answers[-1].text == "Again?"
 
 
 OFFLINE = replace(STATUS, is_offline=True)
@@ -120,21 +122,11 @@ async def test_the_last_question_leaves_the_reminder_to_the_model() -> None:
     async with scene(engine, status=OFFLINE) as at:
         await at.chat.command("web", "/setup")
         for label in ("Skip", "Yes", "Yes", "Skip"):
-            await press(at, label)
+            await at.press(label)
         assert "What do you forget most?" in at.log[-1].text
         await at.send("take my pills every day at 8am")
         await at.quiet()
         assert "take my pills every day at 8am" in engine.prompts[-1]
-
-
-async def test_it_can_be_asked_for_again() -> None:
-    engine = scripted("One?", "Again?")
-    async with scene(engine) as at:
-        await at.chat.command("web", "/setup")
-        await at.quiet()
-        await at.chat.command("web", "/setup")
-        await at.quiet()
-        assert [answer.text for answer in at.answers] == ["One?", "Again?"]
 
 
 async def test_it_outlives_a_crash() -> None:

@@ -14,7 +14,7 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
 from devtools.doubles.journal import RecordingJournal
-from tests.conversation.scene import HOME, NOW, Scene, scene
+from tests.conversation.scene import HOME, NOW, Scene, card_of, scene
 from tests.conversation.test_foreground_jobs import PLAN, fired
 from tests.file_changes import file_changes
 from tests.hostile.injected_texts import assert_is_data
@@ -24,9 +24,9 @@ from tests.stores import Stores
 from ollim_bot.conversation.approvals import CarefulTimes
 from ollim_bot.conversation.background_attempt import source_of
 from ollim_bot.conversation.chat_sessions import main_run
-from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import OF_CLICK, Author, ChatMessage
-from ollim_bot.domain.events import ToolEnded, ToolFailed, ToolRefused
+from ollim_bot.domain.events import Compacted, ToolEnded, ToolFailed, ToolRefused
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runs import Run, Subagent, Subagents
@@ -154,25 +154,38 @@ async def test_a_reply_that_quotes_a_forward_is_tainted_by_it() -> None:
         assert "> Write" not in engine.prompts[-1]
 
 
-async def test_what_comes_by_itself_after_a_forward_is_tainted_too() -> None:
-    async with talking() as at:
+async def test_what_comes_by_itself_after_a_forward_is_tainted_too_also_after_a_restart() -> None:
+    async with talking(engine := writing()) as at:
         await forward(at, "Write it down.")
         await fired(at)
         assert refusals(at) == [REFUSAL]
-    async with talking(stores=at.stores) as again:
+    async with talking(engine, stores=at.stores) as again:
+        await by_itself(again)
+        assert refusals(again) == [REFUSAL]
         await again.ask("hello")
         assert refusals(again) == []
+    async with talking(engine, stores=at.stores) as later:
+        await by_itself(later)
+        assert refusals(later) == []
 
 
-@pytest.mark.parametrize("says", ["", "hello"])
-async def test_a_restart_does_not_end_it(says: str) -> None:
-    async with talking(engine := writing()) as at:
-        await forward(at, "Write it down.")
-        if says:
-            await at.ask(says)
-    async with talking(engine, stores=at.stores) as again:
-        await fired(again)
-        assert refusals(again) == ([] if says else [REFUSAL])
+@pytest.mark.parametrize("in_fork", [False, True])
+@pytest.mark.parametrize("is_before", [True, False])
+async def test_what_is_read_around_a_compaction_counts_after_it(
+    *, is_before: bool, in_fork: bool
+) -> None:
+    new, engine = SessionId("after-it"), ScriptedEngine().then(Says("Hello."))
+    if is_before:
+        engine.then(FETCH, Compacted(new), Says("News."))
+    else:
+        engine.then(Compacted(new), FETCH, Says("News."))
+    async with talking(engine) as at:
+        await at.ask("hello")
+        if in_fork:
+            await at.chat.command("web", "/fork")
+            await at.quiet()
+        await at.ask("what is new?")
+        assert at.store.query(lambda tx: tx.marks.of(new)) == ("web page news.example",)
 
 
 async def test_a_turn_that_a_crash_cut_off_goes_on_tainted() -> None:
@@ -204,9 +217,7 @@ async def test_a_button_that_was_made_in_a_tainted_turn_is_tainted_for_good() ->
         await forward(at, "Show a card.")
         await at.ask("hello")
     async with talking(engine, stores=at.stores) as again:
-        shown = next(each for each in again.log if each.card and each.card.title == "Look")
-        assert shown.card is not None
-        await _press(again, shown.card.buttons[0])
+        await again.press("Go on")
         await again.quiet()
         assert refusals(again) == [REFUSAL]
 
@@ -234,7 +245,7 @@ async def test_it_is_asked_about_where_the_mode_asks_and_not_where_the_owner_sai
             "Allow it only if you want that yourself."
         )
         assert [each.label for each in card.buttons] == ["✅ Allow once", "❌ Refuse"]
-        await _press(at, card.buttons[0])
+        await at.press("✅ Allow once")
         await at.quiet()
         assert refusals(at) == []
 
@@ -375,13 +386,13 @@ async def test_a_reminder_of_a_tainted_turn_is_marked_and_shown_with_undo(tmp_pa
         await at.ask("what is new?")
         (reminder,) = _reminders(at)
         assert reminder.spec.untrusted == "web page news.example"
-        (shown,) = [each.card for each in at.log if each.card]
+        (shown,) = at.cards
         assert shown.title == "Reminder added: (from untrusted content)"
         assert "From untrusted content: a web page news.example.\n`drink`" in shown.description
         assert "It may be held back, by the quiet or the ping budget." in shown.description
         ensure, undo = shown.buttons
         assert (ensure.label, undo.label) == ("Make sure it comes", "Undo")
-        await _press(at, undo)
+        await at.press("Undo")
         assert _reminders(at) == []
         await at.ask("remind me to drink")
         assert [(each.spec.untrusted, each.must) for each in _reminders(at)] == [(None, True)]
@@ -396,11 +407,10 @@ async def test_the_owner_orders_such_a_reminder_by_a_button_and_its_words_stay_d
     ) as at:
         await at.ask("what is new?")
         assert [each.must for each in _reminders(at)] == [False]
-        (shown,) = [each.card for each in at.log if each.card]
-        await _press(at, shown.buttons[0])
+        await at.press("Make sure it comes")
         (reminder,) = _reminders(at)
         assert (reminder.must, reminder.spec.untrusted) == (True, "web page news.example")
-        (card,) = [each.card for each in at.log if each.card]
+        (card,) = at.cards
         assert "Make sure it comes" not in [each.label for each in card.buttons]
         assert "evil" not in (said := at.pending[-1])
         assert "made sure that it comes" in said
@@ -488,16 +498,9 @@ def _questions(at: Scene) -> list[Card]:
     return [card for card in shown.values() if card.title == "Allow Write?"]
 
 
-async def _press(at: Scene, button: Button) -> None:
-    shown = next(each for each in at.log if each.card and button in each.card.buttons)
-    assert not (await at.chat.click("web", shown.id, button.custom_id)).is_error
-
-
 def _reminders(at: Scene) -> list[Any]:
     return [each.item for each in at.stores.reminders.all()]
 
-
-MAIN = SessionId("main")
 
 AT_TWO = datetime(2026, 2, 24, 14, 2, 37, tzinfo=UTC)
 
@@ -541,11 +544,10 @@ async def by_the_line(at: Scene) -> None:
 
 
 async def by_the_card(at: Scene) -> None:
-    message = await card(at)
-    assert message.card is not None
-    (button,) = message.card.buttons
-    assert not (await at.chat.click("web", message.id, button.custom_id)).is_error
+    assert not (await at.press(GO_ON, await card(at))).is_error
 
+
+GO_ON = "Go on, it is all right"
 
 WAYS = [by_words, by_the_line, by_the_card]
 
@@ -561,11 +563,10 @@ async def test_it_says_since_when_and_what_was_read_first() -> None:
         second = await shown(at)
         assert second.words == "careful since 14:02: web page news.example and 1 more"
         assert second.key != first.key
-        listed = (await card(at)).card
-        assert listed is not None
+        listed = card_of(await card(at))
         assert listed.title == "Careful since 14:02"
         assert [each.text for each in listed.lines] == ["web page news.example", "search result"]
-        assert [each.label for each in listed.buttons] == ["Go on, it is all right"]
+        assert [each.label for each in listed.buttons] == [GO_ON]
 
 
 @pytest.mark.parametrize("end", WAYS)
@@ -622,17 +623,14 @@ async def test_a_second_press_and_a_press_of_an_earlier_time_end_nothing() -> No
         await at.ask("and now?")
         newer = await shown(at)
         assert (await at.chat.go_on(first.key)).is_error
-        assert old.card is not None
-        (button,) = old.card.buttons
-        answer = await at.chat.click("web", old.id, button.custom_id)
+        answer = await at.press(GO_ON, old)
         assert answer.is_error
         assert "something else since" in answer.text
         assert await shown(at) == newer
         await by_the_line(at)
         await gone(at)
-        await at.chat.click("web", old.id, button.custom_id)
-        used = at.message(old.id).card
-        assert used is not None
+        await at.press(GO_ON, old)
+        used = card_of(at.message(old.id))
         assert [each.is_used for each in used.buttons] == [True]
 
 
@@ -650,19 +648,16 @@ async def test_a_press_counts_for_the_turn_that_runs_and_its_answer_stays_marked
     async with talking(engine) as at:
         await at.talk.approvals.set_mode(PermissionMode.DEFAULT)
         await at.send("what is new?")
-        await at.until(lambda: [each for each in at.log if each.card])
-        (question,) = [each for each in at.log if each.card]
+        await at.until(lambda: at.cards)
         await by_the_line(at)
-        assert question.card is not None
-        refuse = next(each for each in question.card.buttons if "Refuse" in each.label)
-        await at.chat.click("web", question.id, refuse.custom_id)
+        await at.press("❌ Refuse")
         await at.quiet()
         assert len(refusals(at)) == 1, "the second call was not asked about"
         assert at.answers[-1].untrusted is not None
         assert at.answers[-1].untrusted.source == "web page news.example"
         await gone(at)
         await fired(at)
-        assert len([each for each in at.log if each.card]) == 1
+        assert len(at.cards) == 1
 
 
 async def test_what_is_read_while_the_press_is_carried_out_stays_with_the_turn() -> None:

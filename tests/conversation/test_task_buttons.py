@@ -12,12 +12,10 @@ from devtools.doubles.clock import settle
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
 from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.failing_stores import FullDiskStore
-from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.scene import NOW, Scene, button_of, scene
 from tests.stores import memory_stores, on_store
 
 from ollim_bot.conversation import texts
-from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.tasks import DeletedTask, Task
 from ollim_bot.errors import SignInNeeded
 
@@ -34,22 +32,6 @@ def listed() -> MemoryTasks:
     return tasks
 
 
-def card_of(at: Scene) -> tuple[ChatMessage, Card]:
-    message = next(each for each in reversed(at.log) if each.card is not None)
-    assert message.card is not None
-    return message, message.card
-
-
-def button(at: Scene, label: str, line: int = 0) -> Button:
-    _, card = card_of(at)
-    return next(each for each in card.buttons if each.label == label and line in (0, each.line))
-
-
-async def click(at: Scene, pressed: Button) -> str:
-    answer = await at.chat.click("web", card_of(at)[0].id, pressed.custom_id)
-    return answer.text
-
-
 async def redrawn(at: Scene, condition: Callable[[], bool]) -> None:
     """Let seconds pass until the overview was redrawn so that the condition holds."""
     for _ in range(200):
@@ -57,7 +39,7 @@ async def redrawn(at: Scene, condition: Callable[[], bool]) -> None:
         if condition():
             return
         await asyncio.sleep(0.02)
-    raise AssertionError(card_of(at)[1])
+    raise AssertionError(at.cards[-1])
 
 
 def titles(tasks: MemoryTasks) -> list[str]:
@@ -68,7 +50,7 @@ async def test_the_open_tasks_are_shown_with_the_due_ones_first() -> None:
     tasks = listed()
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         assert (await at.chat.command("web", "/tasks")).text == ""
-        _, card = card_of(at)
+        card = at.cards[-1]
         assert [(line.heading, line.text) for line in card.lines] == [
             ("Due", "call mum · overdue since yesterday"),
             ("Later", "pay the rent · due Fri 27 Feb, with notes"),
@@ -90,7 +72,7 @@ async def test_many_tasks_fit_a_card_and_the_rest_is_named() -> None:
         tasks.add(f"{number} {'x' * 900}", date(2026, 2, 1))
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        _, card = card_of(at)
+        card = at.cards[-1]
         assert card.problems() == []
         assert card.description == "Not shown: 18 more. `ollim-bot tasks list` shows all."
 
@@ -99,17 +81,17 @@ async def test_a_tick_acts_at_once_and_undo_puts_everything_back() -> None:
     tasks = listed()
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        before = card_of(at)[1]
-        assert await click(at, button(at, "Done", line=1)) == ""
+        before = at.cards[-1]
+        assert (await at.press("Done", line=1)).text == ""
         assert titles(tasks) == ["water the ferns", "pay the rent"]
         assert at.pending == ['Known to the owner: User completed task "call mum".']
-        _, card = card_of(at)
+        card = at.cards[-1]
         assert card.lines[0].text == f"✓ call mum · {NOW.hour}:{NOW.minute:02}"
         assert [each.label for each in card.buttons if each.line == 1] == ["Undo"]
-        assert await click(at, button(at, "Undo")) == ""
+        assert (await at.press("Undo")).text == ""
         assert len(titles(tasks)) == 3
         assert at.pending == []
-        assert card_of(at)[1] == before
+        assert at.cards[-1] == before
 
 
 async def test_a_deleted_task_comes_back_as_it_was() -> None:
@@ -117,11 +99,11 @@ async def test_a_deleted_task_comes_back_as_it_was() -> None:
     before = list(tasks.tasks())
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        await click(at, button(at, "Delete", line=2))
+        await at.press("Delete", line=2)
         assert "pay the rent" not in titles(tasks)
         assert at.pending == ['Known to the owner: User deleted task "pay the rent".']
-        assert card_of(at)[1].lines[1].text.startswith("– pay the rent · deleted ")
-        await click(at, button(at, "Undo"))
+        assert at.cards[-1].lines[1].text.startswith("– pay the rent · deleted ")
+        await at.press("Undo")
         assert sorted(map(str, tasks.tasks())) == sorted(map(str, before))
 
 
@@ -129,12 +111,9 @@ async def test_an_agent_that_has_seen_the_tick_is_told_of_the_undo() -> None:
     tasks = listed()
     async with scene(ScriptedEngine().answers("Well done."), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        await click(at, button(at, "Done", line=1))
+        await at.press("Done", line=1)
         await at.ask("hello")
-        message, undo = next(
-            (m, b) for m in at.log if m.card for b in m.card.buttons if b.label == "Undo"
-        )
-        await at.chat.click("web", message.id, undo.custom_id)
+        await at.press("Undo")
         assert at.pending == ['Known to the owner: User reopened task "call mum".']
 
 
@@ -142,9 +121,9 @@ async def test_two_clicks_at_once_are_one() -> None:
     tasks = listed()
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        pressed, message = button(at, "Delete", line=1), card_of(at)[0]
+        asked = at.newest_card
         answers = await asyncio.gather(
-            *(at.chat.click(name, message.id, pressed.custom_id) for name in ("web", "discord"))
+            *(at.press("Delete", asked, surface=name) for name in ("web", "discord"))
         )
         assert sorted(each.text for each in answers) == ["", texts.BUTTON_USED]
         assert len(at.pending) == 1
@@ -156,9 +135,9 @@ async def test_the_buttons_and_the_undo_survive_a_restart() -> None:
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
     async with scene(ScriptedEngine(), stores=at.stores, tasks=lambda: tasks) as again:
-        await click(again, button(again, "Done", line=1))
+        await again.press("Done", line=1)
     async with scene(ScriptedEngine(), stores=at.stores, tasks=lambda: tasks) as third:
-        assert await click(third, button(third, "Undo")) == ""
+        assert (await third.press("Undo")).text == ""
         assert "call mum" in titles(tasks)
 
 
@@ -166,13 +145,12 @@ async def test_after_ten_minutes_the_undo_is_gone() -> None:
     tasks = listed()
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        await click(at, button(at, "Done", line=1))
-        undo, message = button(at, "Undo"), card_of(at)[0]
+        await at.press("Done", line=1)
+        message = at.newest_card
         await at.clock.advance(601)
-        await at.until(lambda: not any(each.label == "Undo" for each in card_of(at)[1].buttons))
-        answer = await at.chat.click("web", message.id, undo.custom_id)
-        assert answer.is_error
-        assert card_of(at)[1].lines[0].text.startswith("✓ call mum")
+        await at.until(lambda: not any(each.label == "Undo" for each in at.cards[-1].buttons))
+        assert (await at.press("Undo", message)).is_error
+        assert at.cards[-1].lines[0].text.startswith("✓ call mum")
         assert "call mum" not in titles(tasks)
         assert at.store.query(lambda tx: tx.task_undos.get().undos) == ()
 
@@ -181,11 +159,11 @@ async def test_an_undo_ends_on_time_although_the_machine_slept() -> None:
     tasks = listed()
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        await click(at, button(at, "Done", line=1))
+        await at.press("Done", line=1)
         await settle()
         at.clock.jump(601)
         await at.clock.advance(10)
-        assert "Undo" not in [each.label for each in card_of(at)[1].buttons]
+        assert "Undo" not in [each.label for each in at.cards[-1].buttons]
 
 
 class Cut(Exception):
@@ -239,18 +217,18 @@ async def test_a_click_that_a_crash_cut_off_is_carried_out_once_and_can_be_undon
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
         if number == 2:
-            await click(at, button(at, label))
+            await at.press(label)
         with pytest.raises(Cut):
-            await click(at, button(at, "Undo" if number == 2 else label))
+            await at.press("Undo" if number == 2 else label)
     async with scene(ScriptedEngine(), stores=at.stores, tasks=lambda: tasks) as again:
         await again.until(lambda: not again.store.query(lambda tx: tx.task_undos.get()).begun)
         is_undone = number == 2
         assert titles(tasks) == (["call mum"] if is_undone else [])
         assert len(again.pending) == (0 if is_undone else 1)
         if not is_undone:
-            assert await click(again, button(again, "Undo")) == ""
+            assert (await again.press("Undo")).text == ""
         assert titles(tasks) == ["call mum"]
-        assert [each.label for each in card_of(again)[1].buttons] == [
+        assert [each.label for each in again.cards[-1].buttons] == [
             "Done",
             "Delete",
             "Break it down",
@@ -272,9 +250,9 @@ async def test_a_disk_that_is_full_after_the_change_makes_no_refusal_of_it(
     stores = on_store(memory_stores(lambda: NOW), disk)
     async with scene(ScriptedEngine(), stores=stores, tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        answers = [await click(at, button(at, label))]
+        answers = [(await at.press(label)).text]
         if number == 2:
-            answers.append(await click(at, button(at, "Undo")))
+            answers.append((await at.press("Undo")).text)
         assert answers == [""] * number
         disk.is_full = False
         await at.clock.advance(60)
@@ -289,7 +267,7 @@ async def test_on_a_full_disk_a_click_is_refused_before_anything_changes() -> No
         await at.chat.command("web", "/tasks")
         disk.is_full = True
         for label in ("Done", "Delete"):
-            assert "No space left" in await click(at, button(at, label))
+            assert "No space left" in (await at.press(label)).text
         assert len(titles(tasks)) == 3
 
 
@@ -297,11 +275,11 @@ async def test_a_task_that_is_gone_or_done_already_says_so() -> None:
     tasks = listed()
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
-        mum = button(at, "Done", line=1)
-        tasks.complete(mum.data)
-        assert await click(at, mum) == "That task is done already."
-        tasks.delete(mum.data)
-        assert await click(at, mum) == "That task is not there any more."
+        mum = button_of(at.newest_card, "Done").data
+        tasks.complete(mum)
+        assert (await at.press("Done")).text == "That task is done already."
+        tasks.delete(mum)
+        assert (await at.press("Done")).text == "That task is not there any more."
         assert at.pending == []
 
 
@@ -310,7 +288,7 @@ async def test_a_service_that_needs_a_login_says_so() -> None:
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/tasks")
         tasks.failure = SignInNeeded("Google wants a new login.")
-        assert await click(at, button(at, "Done", line=1)) == "Google wants a new login."
+        assert (await at.press("Done", line=1)).text == "Google wants a new login."
         said = await at.chat.command("web", "/tasks")
         assert (said.text, said.is_error) == ("Google wants a new login.", True)
 
@@ -328,32 +306,32 @@ async def test_the_agent_can_put_such_buttons_on_a_card() -> None:
     )
     async with scene(engine, tasks=lambda: tasks) as at:
         await at.ask("what about the ferns?")
-        await click(at, button(at, "Watered"))
+        await at.press("Watered")
         assert titles(tasks) == []
-        labels = [each.label for each in card_of(at)[1].buttons]
+        labels = [each.label for each in at.cards[-1].buttons]
         assert labels == ["Undo “water the ferns”", "Forget it", "Later"]
-        await click(at, button(at, labels[0]))
+        await at.press(labels[0])
         assert titles(tasks) == ["water the ferns"]
-        await click(at, button(at, "Watered"))
+        await at.press("Watered")
         await at.clock.advance(601)
-        await at.until(lambda: card_of(at)[1].buttons[0].is_used)
-        assert card_of(at)[1].buttons[0].label == "Watered"
+        await at.until(lambda: at.cards[-1].buttons[0].is_used)
+        assert at.cards[-1].buttons[0].label == "Watered"
 
 
 async def test_today_has_the_due_tasks_with_a_tick_and_its_undo() -> None:
     tasks = listed()
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         await at.chat.command("web", "/today")
-        before = card_of(at)[1]
+        before = at.cards[-1]
         assert [(line.heading, line.text) for line in before.lines] == [
             ("Tasks", "call mum · overdue since yesterday")
         ]
-        assert await click(at, button(at, "Done")) == ""
+        assert (await at.press("Done")).text == ""
         assert "call mum" not in titles(tasks)
-        await redrawn(at, lambda: [each.label for each in card_of(at)[1].buttons] == ["Undo"])
-        assert card_of(at)[1].lines[0].text.startswith("✓ call mum")
-        assert await click(at, button(at, "Undo")) == ""
-        await redrawn(at, lambda: card_of(at)[1] == before)
+        await redrawn(at, lambda: [each.label for each in at.cards[-1].buttons] == ["Undo"])
+        assert at.cards[-1].lines[0].text.startswith("✓ call mum")
+        assert (await at.press("Undo")).text == ""
+        await redrawn(at, lambda: at.cards[-1] == before)
         assert "call mum" in titles(tasks)
 
 
@@ -362,4 +340,4 @@ async def test_tasks_that_cannot_be_read_do_not_hide_the_day() -> None:
     tasks.failure = SignInNeeded("Google wants a new login.")
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
         assert (await at.chat.command("web", "/today")).text == ""
-        assert card_of(at)[1].lines == ()
+        assert at.cards[-1].lines == ()

@@ -10,7 +10,6 @@ import pytest
 from devtools.doubles.engine import ScriptedEngine
 from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.scene import NOW, Scene, scene
-from tests.conversation.test_task_buttons import button, card_of, click
 
 from ollim_bot.domain.tasks import DeletedTask, Task
 from ollim_bot.errors import Unreachable
@@ -57,7 +56,7 @@ def lists() -> tuple[_Service, _File]:
 @asynccontextmanager
 async def offered(service: TaskList | None, file: TaskList) -> AsyncIterator[Scene]:
     async with scene(ScriptedEngine(), tasks=lambda: active_tasks(file, service)) as at:
-        running = asyncio.create_task(at.talk.task_mover.run())
+        running = asyncio.create_task(at.talk.task_commands.offer_move())
         yield at
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -71,14 +70,14 @@ async def test_the_offer_is_made_once_and_only_with_a_service() -> None:
     service, file = lists()
     async with offered(None, file) as at:
         await at.clock.advance(120)
-        assert not [each for each in at.log if each.card is not None]
+        assert not at.cards
     async with offered(service, file) as at:
-        await at.until(lambda: any(each.card for each in at.log))
-        _, card = card_of(at)
+        await at.until(lambda: at.cards)
+        card = at.cards[-1]
         assert card.title == "Move 3 tasks to Google?"
         assert "3 open tasks are still in tasks.md" in card.description
         before = len(at.log)
-        await click(at, button(at, "Leave them"))
+        await at.press("Leave them")
         await at.clock.advance(600)
         assert len(at.log) == before
         assert len(titles(file)) == 3
@@ -87,12 +86,12 @@ async def test_the_offer_is_made_once_and_only_with_a_service() -> None:
 async def test_a_click_moves_every_open_task_with_all_its_parts() -> None:
     service, file = lists()
     async with offered(service, file) as at:
-        await at.until(lambda: any(each.card for each in at.log))
-        assert await click(at, button(at, "Move them")) == ""
+        await at.until(lambda: at.cards)
+        assert (await at.press("Move them")).text == ""
         assert titles(service) == ["water", "water", "water"]
         assert (service.tasks()[0].due, service.tasks()[0].notes) == (NOW.date(), "the ferns")
         assert [task.title for task in file.tasks(with_done=True)] == ["done"]
-        _, card = card_of(at)
+        card = at.cards[-1]
         assert (card.title, card.buttons) == ("3 tasks moved to Google", ())
         assert at.pending == [
             "Known to the owner: User moved 3 of the tasks in tasks.md to Google."
@@ -103,11 +102,11 @@ async def test_a_click_moves_every_open_task_with_all_its_parts() -> None:
 async def test_a_move_that_broke_off_goes_on_where_it_was(lost: int, broken: int) -> None:
     service, file = lists()
     async with offered(service, file) as at:
-        await at.until(lambda: any(each.card for each in at.log))
+        await at.until(lambda: at.cards)
         service.lost, file.broken = lost, broken
         for _ in range(lost + broken):
-            assert "still in tasks.md" in await click(at, button(at, "Move them"))
+            assert "still in tasks.md" in (await at.press("Move them")).text
             assert len(titles(service)) + len(titles(file)) >= 3
-        assert await click(at, button(at, "Move them")) == ""
+        assert (await at.press("Move them")).text == ""
         assert titles(service) == ["water", "water", "water"]
         assert titles(file) == []

@@ -11,7 +11,7 @@ from threading import Event
 from devtools.doubles.clock import ManualClock
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conversation.scene import NOW, Scene, scene, scripted
+from tests.conversation.scene import NOW, Scene, card_of, scene, scripted
 
 from ollim_bot.domain.cards import Card, CardLine
 from ollim_bot.domain.chat import ChatMessage
@@ -50,15 +50,27 @@ def put(at: Scene, *items: DueItem) -> None:
     at.store.run(step)
 
 
+def put_day(at: Scene) -> None:
+    """Two items wait, three jobs come, and one item was answered."""
+    at.stores.reminders.add(TEA)
+    at.stores.routines.add(PILLS)
+    at.stores.routines.add(STRETCH)
+    done = item(replace(TEA, run_at=NOW - 3 * HOUR), NOW - 3 * HOUR)
+    put(
+        at,
+        item(WATER, NOW - HOUR),
+        item(PILLS, NOW - 2 * HOUR),
+        done.answered(Answer.DONE, NOW - 2 * HOUR, "web"),
+    )
+
+
 async def today(at: Scene) -> ChatMessage:
     assert (await at.chat.command("web", "/today")).text == ""
     return at.log[-1]
 
 
 def shown(at: Scene, message: ChatMessage) -> Card:
-    card = at.message(message.id).card
-    assert card is not None
-    return card
+    return card_of(at.message(message.id))
 
 
 def buttons(card: Card) -> list[tuple[int, str]]:
@@ -67,17 +79,7 @@ def buttons(card: Card) -> list[tuple[int, str]]:
 
 async def test_today_has_what_waits_what_comes_and_what_was_answered() -> None:
     async with scene(scripted()) as at:
-        for job in (TEA,):
-            at.stores.reminders.add(job)
-        for routine in (PILLS, STRETCH):
-            at.stores.routines.add(routine)
-        done = item(replace(TEA, run_at=NOW - 3 * HOUR), NOW - 3 * HOUR)
-        put(
-            at,
-            item(WATER, NOW - HOUR),
-            item(PILLS, NOW - 2 * HOUR),
-            done.answered(Answer.DONE, NOW - 2 * HOUR, "web"),
-        )
+        put_day(at)
         card = shown(at, await today(at))
         assert card.problems() == []
         assert card.text.splitlines() == [
@@ -112,20 +114,19 @@ async def test_an_empty_day_says_so() -> None:
 
 
 async def test_the_message_follows_answers_jobs_and_runs() -> None:
-    clock = ManualClock(NOW)
-    async with scene(scripted(), clock=clock) as at:
+    async with scene(scripted()) as at:
         put(at, item(WATER, NOW - HOUR))
         message = await today(at)
         (done, _) = shown(at, message).buttons
         assert not (await at.chat.click("web", message.id, done.custom_id)).is_error
-        await clock.advance(1)
+        await at.clock.advance(1)
         await at.until(lambda: buttons(shown(at, message)) == [(1, "Done"), (1, "Undo")])
         assert [each.is_used for each in shown(at, message).buttons] == [True, False]
         assert [line.text for line in shown(at, message).lines] == ["✓ Drink water · 10:15"]
 
         at.stores.reminders.add(TEA)
         at.stores.ledger.append(LedgerRow(NOW, "armed"))
-        await clock.advance(1)
+        await at.clock.advance(1)
         await at.until(lambda: len(shown(at, message).lines) == 2)
         assert shown(at, message).lines[1] == CardLine("11:15 · Make tea", "New")
         assert len([each for each in at.log if each.card]) == 1, "it is one message"
@@ -145,15 +146,14 @@ async def test_a_skip_on_its_line_is_seen_there() -> None:
 
 
 async def test_only_the_newest_message_has_buttons_and_is_kept_up_to_date() -> None:
-    clock = ManualClock(NOW)
-    async with scene(scripted(), clock=clock) as at:
+    async with scene(scripted()) as at:
         put(at, item(WATER, NOW - HOUR))
         first = await today(at)
         second = await today(at)
         assert (shown(at, first).buttons, len(shown(at, second).buttons)) == ((), 2)
         before = shown(at, first)
         put(at, item(WATER, NOW - HOUR).answered(Answer.LET_GO, NOW, "web"))
-        await clock.advance(1)
+        await at.clock.advance(1)
         await at.until(lambda: buttons(shown(at, second)) == [(1, "Done"), (1, "Undo")])
         assert shown(at, first) == before
 

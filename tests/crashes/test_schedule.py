@@ -12,10 +12,9 @@ import pytest
 from devtools.doubles.engine import CallsTool, Says, Step
 from tests.crashes.matrix import Scenario, crash_at_every_step
 from tests.crashes.restarted_schedule import OVER, STARTED, RestartedSchedule
+from tests.scheduling.owner_actions import pings
 from tests.scheduling.scene import NOW, ScheduleScene
-from tests.scheduling.test_firing import pings
 from tests.scheduling.test_heads_ups import parts
-from tests.scheduling.test_plain_delivery import items
 from tests.scheduling.webhook_calls import HOOK, WASHING, accept, data_of
 
 from ollim_bot.domain.answer_plans import AnswerPlan
@@ -93,7 +92,7 @@ def reminded_once(bot: RestartedSchedule) -> object:
     assert (at.reminders, at.states("w1")[-1]) == ([], "delivered")
     assert said(at) == ["Drink water."]
     assert [each.text for each in at.log if each.card is not None] == ["Drink water."]
-    assert len(items(at)) == 1
+    assert len(at.items) == 1
     return end_of(at, "w1")
 
 
@@ -129,7 +128,7 @@ def carded_once(bot: RestartedSchedule) -> None:
     assert len(bot.at.ended("plan")) == 1
     cards = [each.text for each in bot.at.log if each.card is not None]
     assert cards == ["Take the blue pill."]
-    assert len(items(bot.at)) == 1
+    assert len(bot.at.items) == 1
 
 
 def came_each_time(bot: RestartedSchedule) -> None:
@@ -261,9 +260,9 @@ MISSED: dict[str, Any] = {"is_over": all_is_told, "seconds": 3, "start": NOW + H
 
 def answered_at_once(at: ScheduleScene) -> bool:
     """Answer what is open; whether the next moment is planned."""
-    for item in items(at):
+    for item in at.items:
         cast("Any", at.store).run(partial(answer_item, key=item.key, answer=Answer.DONE, by="web"))
-    return len(at.store.query(open_plans)) == 1 and not items(at)
+    return len(at.store.query(open_plans)) == 1 and not at.items
 
 
 def follows_once(bot: RestartedSchedule) -> None:
@@ -276,7 +275,7 @@ def follows_once(bot: RestartedSchedule) -> None:
 def carded_once_and_answered(bot: RestartedSchedule) -> None:
     assert [row.state for row in bot.at.ended("plan")] == ["done"]
     assert len([each for each in bot.at.log if each.card is not None]) == 1
-    assert items(bot.at) == []
+    assert bot.at.items == []
 
 
 def planned_before(tx: Transaction) -> None:

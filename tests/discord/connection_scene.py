@@ -53,24 +53,24 @@ class RecordingListener:
         self.ready_calls.append((session, is_first))
         self.has_heard()
 
-    async def disconnected(self) -> None:
+    def disconnected(self) -> None:
         self.order.append("disconnected")
         self.has_heard()
 
-    async def resumed(self) -> None:
+    def resumed(self) -> None:
         self.resumes += 1
         self.has_heard()
 
-    async def message(self, message: ReceivedMessage) -> None:
+    def message(self, message: ReceivedMessage) -> None:
         self.order.append(message.text)
         self.messages.append(message)
         self.has_heard()
 
-    async def edited(self, ref: str, text: str) -> None:
+    def edited(self, ref: str, text: str) -> None:
         self.edits.append((ref, text))
         self.has_heard()
 
-    async def deleted(self, ref: str) -> None:
+    def deleted(self, ref: str) -> None:
         self.deletions.append(ref)
         self.has_heard()
 

@@ -135,15 +135,27 @@ class DraftScene:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.background.close()
 
-    async def begin(self) -> PresentedTurn:
-        """Begin a turn and let it show its first draft, if the channel works."""
+    async def begin(self, *events: AgentEvent, seconds: float = 0.0) -> PresentedTurn:
+        """Begin a turn and let it show its first draft, if the channel works.
+
+        Then these events come, and so many seconds pass.
+        """
         asyncio.get_running_loop().set_default_executor(InlineExecutor())
         number = next(self._numbers)
         start = TurnStart(TurnId(f"turn-{number}"), self.clock.now(), (InputId(f"in-{number}"),))
         turn = PresentedTurn(self.presenter, start, self.store)
         self._turns.append(turn)
         await self.clock.advance(0)
+        if events:
+            await turn.show(*events)
+        if seconds:
+            await self.clock.advance(seconds)
         return turn
+
+    async def finish(self, turn: PresentedTurn, cause: EndCause = EndCause.COMPLETED) -> None:
+        """End the turn, and let everything that was begun end."""
+        await turn.end(cause)
+        await self.settle()
 
     def answer(self, turn: PresentedTurn | None, text: str) -> ChatMessage:
         return ChatMessage(

@@ -13,6 +13,7 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.reception import FakeReception
 from devtools.doubles.repeating_store import RepeatingStore
 from tests.discord.fake_channel import FakeChannel
+from tests.patience import eventually
 
 from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.errors import Unreachable, WriteFailed
@@ -30,12 +31,6 @@ SILENT = Unreachable("There is no network.")
 FULL = WriteFailed(Path("inbox.jsonl"), "No space left on device.")
 
 R = TypeVar("R")
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(SECONDS):
-        while not condition():  # noqa: ASYNC110 - most conditions have no event
-            await asyncio.sleep(0.002)
 
 
 @asynccontextmanager
@@ -124,9 +119,16 @@ class InputScene:
             yield
 
     @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        """Run all parts with a connection that was just made."""
+        self.catch_up.ready()
+        async with self.running():
+            yield
+
+    @asynccontextmanager
     async def taking(self) -> AsyncIterator[None]:
         """Run all parts but the catching up; each message is taken at once."""
-        self.inbound.release()
+        self.inbound.arrivals.release()
         async with running_tasks(self.facts.run(), self.pending_reaction.run(), self.inbound.run()):
             yield
 
@@ -183,8 +185,7 @@ def left_over(scene: InputScene) -> list[Path]:
 async def after_an_earlier_run(scene: InputScene) -> None:
     """An earlier run has taken in a first message and ended."""
     scene.channel.say("before")
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.last_seen)
     scene.restart()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +12,7 @@ import discord
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.reception import FakeReception
 from devtools.localdiscord.server import LocalDiscord
-from discord.gateway import DiscordWebSocket
-from discord.http import Route
+from tests.discord.connection_scene import restored_addresses
 
 from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.cards import Card
@@ -21,8 +20,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.surfaces.discord.client import use_api_url
-from ollim_bot.surfaces.discord.command_menu import sync
-from ollim_bot.surfaces.discord.interactions import COMPLETION_SECONDS, InteractionRouter
+from ollim_bot.surfaces.discord.interactions import COMPLETION_SECONDS, InteractionRouter, sync
 from ollim_bot.surfaces.discord.translation import view_of
 
 SUNDAY = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -119,16 +117,7 @@ class InteractionScene:
 @asynccontextmanager
 async def interaction_scene(folder: Path) -> AsyncIterator[InteractionScene]:
     scene = InteractionScene(folder)
-    base, gateway = Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY
-    async with scene.discord:
-        await use_api_url(scene.discord.api_url)
-        try:
+    with restored_addresses():
+        async with scene.discord:
+            await use_api_url(scene.discord.api_url)
             yield scene
-        finally:
-            Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY = base, gateway
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110 - most conditions have no event
-            await asyncio.sleep(0.005)

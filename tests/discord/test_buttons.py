@@ -13,17 +13,12 @@ import discord
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.reception import FakeReception
-from devtools.localdiscord.faults import AnswerLost
 from devtools.localdiscord.interactions import ResponseType
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.discord.interaction_scene import (
-    InteractionClient,
-    InteractionScene,
-    interaction_scene,
-    until,
-)
+from tests.discord.interaction_scene import InteractionClient, InteractionScene, interaction_scene
 from tests.garbage import collect_garbage_of_earlier_tests
+from tests.patience import eventually
 
 from ollim_bot.conversation.approvals import answered_card, asking_card
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
@@ -33,7 +28,7 @@ from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.taint import CarefulTime
 from ollim_bot.errors import Unreadable
 from ollim_bot.ports import ToolCall
-from ollim_bot.surfaces.discord.interactions import FAILED, UNKNOWN, ApprovalReactions
+from ollim_bot.surfaces.discord.interactions import FAILED, UNKNOWN, InteractionRouter
 from ollim_bot.surfaces.discord.translation import view_of
 
 BUTTONS = (
@@ -97,7 +92,9 @@ async def test_a_view_never_ends_by_itself() -> None:
     assert view.is_persistent()
 
 
-async def test_a_click_is_acknowledged_while_it_is_taken_and_then_answered(on: Connected) -> None:
+async def test_a_click_is_acknowledged_while_it_is_taken_and_then_answered(
+    on: Connected, caplog: pytest.LogCaptureFixture
+) -> None:
     ref, message = await on.scene.show(on.client, CARD)
     on.scene.core.may_answer.clear()
     asked = on.scene.discord.click(ref, LATER)
@@ -106,21 +103,17 @@ async def test_a_click_is_acknowledged_while_it_is_taken_and_then_answered(on: C
     on.scene.core.may_answer.set()
     assert await asked.said() == "Later: done."
     assert all(each.is_ephemeral for each in asked.followups)
+    assert (on.scene.core.calls, on.scene.told) == ([LATER], [])
     assert on.scene.core.clicks == [("discord", message.id, LATER)]
-    assert on.scene.told == []
-
-
-async def test_a_click_does_not_change_its_message(on: Connected) -> None:
-    ref, _ = await on.scene.show(on.client, CARD)
-    await on.scene.discord.click(ref, LATER).said()
     assert len(on.scene.discord.message(ref).versions) == 1
+    assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
 
 
 async def test_a_click_without_an_answer_says_nothing(on: Connected) -> None:
     ref, _ = await on.scene.show(on.client, CARD)
     on.scene.core.answers[LATER] = CommandAnswer()
     asked = on.scene.discord.click(ref, LATER)
-    await until(lambda: on.scene.core.clicks)
+    await eventually(lambda: on.scene.core.clicks)
     assert await on.scene.discord.click(ref, BUTTONS[0].custom_id).said()
     assert (asked.followups, on.scene.told) == ([], [])
 
@@ -178,15 +171,6 @@ async def test_buttons_of_before_a_restart_work(tmp_path: Path) -> None:
             assert await scene.discord.click(ref, LATER).said() == "Later: done."
 
 
-async def test_a_click_is_taken_once_and_without_complaint(
-    on: Connected, caplog: pytest.LogCaptureFixture
-) -> None:
-    ref, _ = await on.scene.show(on.client, CARD)
-    await on.scene.discord.click(ref, LATER).said()
-    assert on.scene.core.calls == [LATER]
-    assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
-
-
 async def test_nothing_is_held_for_the_messages_that_have_buttons(on: Connected) -> None:
     collect_garbage_of_earlier_tests()
     on.scene.discord.allowance(1000, 1.0, of=("send", "edit", "global"))
@@ -213,26 +197,6 @@ async def test_a_click_that_discord_gave_up_waiting_for_is_not_taken(on: Connect
     await on.scene.discord.until(lambda: asked.late)
     await on.scene.discord.click(ref, BUTTONS[0].custom_id).said()
     assert on.scene.core.calls == [BUTTONS[0].custom_id]
-
-
-async def test_a_click_is_taken_though_its_acknowledgement_was_not_confirmed(on: Connected) -> None:
-    ref, _ = await on.scene.show(on.client, CARD)
-    on.scene.discord.next_fail("POST /interactions/*", AnswerLost())
-    assert await on.scene.discord.click(ref, LATER).said() == "Later: done."
-    assert on.scene.core.calls == [LATER]
-
-
-async def test_an_answer_to_a_click_after_a_quarter_of_an_hour_comes_as_a_message(
-    on: Connected,
-) -> None:
-    ref, _ = await on.scene.show(on.client, CARD)
-    on.scene.core.may_answer.clear()
-    asked = on.scene.discord.click(ref, LATER)
-    await asked.answered()
-    on.scene.late += 15 * 60 + 1
-    on.scene.core.may_answer.set()
-    await until(lambda: on.scene.told)
-    assert (on.scene.told, asked.followups) == (["Later: done."], [])
 
 
 @pytest.mark.parametrize(
@@ -279,10 +243,10 @@ class ReactionScene:
     def __init__(self, reception: FakeReception) -> None:
         self.reception = reception
         self.told: list[str] = []
-        self._reactions = ApprovalReactions(reception, self._tell)
+        self._reactions = InteractionRouter(reception, self._tell)
 
     async def react(self, emoji: str, ref: str = "700") -> None:
-        await self._reactions.added(ref, emoji)
+        await self._reactions.reacted(ref, emoji)
 
     @property
     def clicked(self) -> list[str]:
@@ -331,22 +295,30 @@ async def test_a_question_of_several_messages_is_answered_on_any_of_them(
     assert scene.clicked == ["act:approve:k1:once"]
 
 
-@pytest.mark.parametrize("emoji", ["👍", "✔️", "☑️", "❎", "🔒", "👀", "", "\ufe0f", "once", "✅✅"])
-async def test_other_emojis_mean_nothing(scene: ReactionScene, emoji: str) -> None:
-    await say(scene, QUESTION)
+USED = QUESTION.buttons[0]._replace(is_used=True)
+
+MEANINGLESS: list[tuple[Card | None, str]] = [
+    *(
+        (QUESTION, each)
+        for each in ("👍", "✔️", "☑️", "❎", "🔒", "👀", "", "\ufe0f", "once", "✅✅")
+    ),
+    (asking_card(ToolCall("Bash", {"command": "ls"}), "k1", None), "🔓"),
+    (answered_card(QUESTION, "Allowed once", Color.GREEN), "❌"),
+    (QUESTION._replace(buttons=(USED, *QUESTION.buttons[1:])), "✅"),
+    (None, "✅"),
+    (Card("Done?"), "✅"),
+    (Card("Done?", buttons=(Button("Once", "snooze", "k1:once"),)), "✅"),
+    (Card("Done?", buttons=(Button("Once", "approve", "once"),)), "✅"),
+]
+
+
+@pytest.mark.parametrize(("card", "emoji"), MEANINGLESS)
+async def test_any_other_reaction_means_nothing(
+    scene: ReactionScene, card: Card | None, emoji: str
+) -> None:
+    await say(scene, card)
     await scene.react(emoji)
-    assert (scene.reception.calls, scene.told) == ([], [])
-
-
-async def test_what_is_not_offered_cannot_be_said_by_a_reaction(scene: ReactionScene) -> None:
-    await say(scene, asking_card(ToolCall("Bash", {"command": "ls"}), "k1", None))
-    await scene.react("🔓")
-    assert (scene.reception.calls, scene.told) == ([], [])
-
-
-async def test_a_question_that_was_answered_is_not_answered_again(scene: ReactionScene) -> None:
-    await say(scene, answered_card(QUESTION, "Allowed once", Color.GREEN))
-    await scene.react("❌")
+    await scene.react("✅", "701")
     assert (scene.reception.calls, scene.told) == ([], [])
 
 
@@ -355,29 +327,6 @@ async def test_two_reactions_in_a_row_are_one_answer(scene: ReactionScene) -> No
     await scene.react("✅")
     await scene.react("✅")
     assert scene.clicked == ["act:approve:k1:once"]
-
-
-@pytest.mark.parametrize(
-    "card",
-    [
-        None,
-        Card("Done?"),
-        Card("Done?", buttons=(Button("Once", "snooze", "k1:once"),)),
-        Card("Done?", buttons=(Button("Once", "approve", "once"),)),
-    ],
-)
-async def test_a_reaction_to_any_other_message_means_nothing(
-    scene: ReactionScene, card: Card | None
-) -> None:
-    await say(scene, card)
-    await scene.react("✅")
-    assert (scene.reception.calls, scene.told) == ([], [])
-
-
-async def test_a_reaction_to_an_unknown_message_means_nothing(scene: ReactionScene) -> None:
-    await say(scene, QUESTION)
-    await scene.react("✅", "701")
-    assert (scene.reception.calls, scene.told) == ([], [])
 
 
 async def test_an_answer_that_came_to_nothing_is_told(scene: ReactionScene) -> None:
@@ -392,10 +341,3 @@ async def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     scene = ReactionScene(BrokenReception(ManualClock(SUNDAY), tmp_path))
     await scene.react("✅")
     assert scene.told == ["discord: 700 cannot be read."]
-
-
-async def test_only_the_button_that_is_open_counts(scene: ReactionScene) -> None:
-    used = QUESTION.buttons[0]._replace(is_used=True)
-    await say(scene, QUESTION._replace(buttons=(used, *QUESTION.buttons[1:])))
-    await scene.react("✅")
-    assert (scene.reception.calls, scene.told) == ([], [])

@@ -35,8 +35,7 @@ def scene(tmp_path: Path) -> InputScene:
 async def test_at_the_first_start_of_all_nothing_old_is_answered(scene: InputScene) -> None:
     scene.channel.say("to somebody else")
     last = scene.channel.say("long ago")
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.last_seen == last.ref)
         scene.say("hello")
         await scene.until(lambda: scene.received == ["hello"])
@@ -50,13 +49,11 @@ async def test_but_what_comes_while_it_begins_is(scene: InputScene) -> None:
 
 
 async def test_where_nobody_has_spoken_yet_the_first_word_is_answered(scene: InputScene) -> None:
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.last_seen == "0")
     scene.restart()
     scene.channel.say("hello")
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.received == ["hello"])
 
 
@@ -73,8 +70,7 @@ async def test_all_of_an_outage_is_answered_in_order_and_once(scene: InputScene)
     await after_an_earlier_run(scene)
     said = [scene.channel.say(str(number)) for number in range(150)]
     scene.channel.may_answer.clear()
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: reads(scene))
         said += [scene.say(str(number)) for number in (150, 151)]
         scene.inbound.message(said[149])
@@ -91,15 +87,13 @@ async def test_what_another_run_has_taken_is_not_taken_again(scene: InputScene) 
     await after_an_earlier_run(scene)
     before = scene.store.discord
     scene.channel.say("hello")
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.received == ["hello"])
     scene.store.run(lambda tx: tx.discord.put(before))
     await scene.reception.change(is_busy=True)
     scene.restart()
     scene.channel.say("more")
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.received == ["hello", "more"])
         await scene.until(lambda: scene.is_marked(scene.channel.owner["1003"]))
     assert not scene.is_marked(scene.channel.owner["1002"])
@@ -116,8 +110,7 @@ async def test_what_may_have_been_answered_before_the_state_was_lost_is_told_and
     scene.store.run(lambda tx: tx.discord.put(told))
     scene.channel.say("said while the bot was off")
     for _ in range(2):
-        scene.catch_up.ready()
-        async with scene.running():
+        async with scene.connected():
             await scene.until(lambda: scene.received == ["said while the bot was off"])
         scene.restart()
     (notice,) = scene.store.query(lambda tx: tx.notices.get()).untold
@@ -131,8 +124,7 @@ async def test_messages_of_others_and_our_own_are_not_answered(scene: InputScene
     await scene.channel.send(OutgoingMessage("from the bot"), "nonce")
     scene.channel.say("from a stranger", is_owners=False)
     scene.channel.say("from the owner")
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.received == ["from the owner"])
 
 
@@ -164,8 +156,7 @@ async def test_a_newer_connection_takes_the_place_of_a_round_that_waits(scene: I
     await after_an_earlier_run(scene)
     scene.channel.say("missed")
     scene.channel.is_down = True
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         for _ in range(5):
             await scene.until_asleep()
             await scene.clock.advance(60)
@@ -190,8 +181,7 @@ async def test_a_newer_connection_takes_the_place_of_a_round_that_hangs(scene: I
 
 
 async def test_what_comes_after_a_loss_stands_behind_what_was_missed(scene: InputScene) -> None:
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         scene.say("hello")
         await scene.until(lambda: scene.received == ["hello"])
         scene.catch_up.lost()
@@ -204,8 +194,7 @@ async def test_what_comes_after_a_loss_stands_behind_what_was_missed(scene: Inpu
 async def test_a_poll_finds_what_was_never_brought_and_has_the_connection_made_anew(
     scene: InputScene,
 ) -> None:
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.last_seen)
         await until_next_poll(scene)
         scene.channel.say("anybody there?")
@@ -225,8 +214,7 @@ async def test_a_poll_finds_what_was_never_brought_and_has_the_connection_made_a
 
 
 async def test_one_between_two_that_were_brought_is_found_too(scene: InputScene) -> None:
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await until_next_poll(scene)
         scene.channel.say("lost on the way")
         scene.say("brought")
@@ -236,8 +224,7 @@ async def test_one_between_two_that_were_brought_is_found_too(scene: InputScene)
 
 
 async def test_one_that_may_still_be_brought_is_no_reason_to_reconnect(scene: InputScene) -> None:
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await until_next_poll(scene)
         await scene.clock.advance(POLL - 10)
         scene.channel.say("just now")
@@ -247,8 +234,7 @@ async def test_one_that_may_still_be_brought_is_no_reason_to_reconnect(scene: In
 
 
 async def test_what_was_brought_is_no_reason_to_reconnect(scene: InputScene) -> None:
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await until_next_poll(scene)
         scene.say("/model opus")
         scene.say("brought")
@@ -266,16 +252,14 @@ async def test_what_was_missed_with_the_connection_is_no_reason_either(scene: In
     await after_an_earlier_run(scene)
     scene.channel.say("missed")
     await scene.clock.advance(3600)
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.received == ["missed"])
         await until_next_poll(scene)
     assert scene.reconnects == 0
 
 
 async def test_a_poll_in_vain_keeps_nobody_waiting(scene: InputScene) -> None:
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await until_next_poll(scene)
         scene.channel.fail("after", SILENT)
         before = reads(scene)
@@ -286,8 +270,7 @@ async def test_a_poll_in_vain_keeps_nobody_waiting(scene: InputScene) -> None:
 
 
 async def test_a_poll_without_a_connection_takes_what_it_finds(scene: InputScene) -> None:
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await until_next_poll(scene)
         scene.catch_up.lost()
         scene.channel.say("found")
@@ -322,8 +305,7 @@ async def test_changes_of_what_waits_that_were_missed_are_found(scene: InputScen
     scene.channel.owner[edited.ref] = replace(edited, text="new", is_edited=True)
     del scene.channel.owner[gone.ref]
     await scene.clock.advance(31)
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         kept = {input_of(edited.ref), input_of(same.ref)}
         await scene.until(lambda: scene.reception.waiting == kept)
         await scene.until(lambda: scene.reception.messages[0].text == "new")
@@ -333,8 +315,7 @@ async def test_changes_of_what_waits_that_were_missed_are_found(scene: InputScen
 async def test_one_that_came_a_moment_ago_is_not_taken_for_deleted(scene: InputScene) -> None:
     [fresh] = await waiting(scene, "fresh")
     del scene.channel.owner[fresh.ref]
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: ("newest", "50") in scene.channel.calls)
         await until_next_poll(scene)
         assert scene.reception.waiting == {input_of(fresh.ref)}
@@ -347,8 +328,7 @@ async def test_one_that_is_too_old_to_be_found_is_not_taken_for_deleted(scene: I
     for _ in range(99):
         await scene.channel.send(OutgoingMessage("chatter"), str(len(scene.channel.bot)))
     await scene.clock.advance(31)
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: ("newest", "50") in scene.channel.calls)
         await until_next_poll(scene)
     assert scene.reception.waiting == {input_of(old.ref), input_of(new.ref)}
@@ -363,8 +343,7 @@ async def test_what_the_page_or_the_bot_has_said_is_never_taken_for_deleted(
     scene.reception.show_on("discord", "1900", deleted.id)
     await scene.reception.say("from the page", Author.OWNER)
     await scene.clock.advance(31)
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: ("newest", "50") in scene.channel.calls)
         await until_next_poll(scene)
     assert len(scene.reception.waiting) == 1
@@ -373,8 +352,7 @@ async def test_what_the_page_or_the_bot_has_said_is_never_taken_for_deleted(
 async def test_marks_of_an_earlier_run_go_when_nothing_waits(scene: InputScene) -> None:
     seen = scene.channel.say("answered", marks=frozenset({EYES}))
     await scene.reception.change(is_busy=True)
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: ("newest", "50") in scene.channel.calls)
         await until_next_poll(scene)
         assert scene.is_marked(seen)
@@ -384,8 +362,7 @@ async def test_marks_of_an_earlier_run_go_when_nothing_waits(scene: InputScene) 
 
 async def test_and_at_once_if_nothing_does(scene: InputScene) -> None:
     seen = scene.channel.say("answered", marks=frozenset({EYES}))
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: not scene.is_marked(seen))
 
 
@@ -395,8 +372,7 @@ async def test_what_could_not_be_mended_is_tried_again_and_holds_nobody_up(
     seen = scene.channel.say("answered", marks=frozenset({EYES}))
     scene.channel.fail("newest", None, SILENT, SILENT)
     scene.channel.fail("after", SILENT)
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: ("newest", "50") in scene.channel.calls)
         await scene.until_asleep()
         await scene.clock.advance(1)

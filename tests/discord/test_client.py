@@ -12,7 +12,8 @@ from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 from tests.discord.connection_scene import connection_scene, restored_addresses
-from tests.discord.input_scene import SlowStore, eventually, running_tasks
+from tests.discord.input_scene import SlowStore, running_tasks
+from tests.patience import eventually
 from yarl import URL
 
 from ollim_bot.errors import Unreachable
@@ -137,13 +138,6 @@ async def test_a_first_try_that_fails_is_worth_another(request_name: str, fault:
             assert len(scene.heard.ready_calls) == 1
 
 
-async def test_without_a_network_it_is_out_of_reach() -> None:
-    async with connection_scene(LocalDiscord()) as scene:
-        await scene.local.refuse_connections()
-        with pytest.raises(Unreachable):
-            await asyncio.wait_for(scene.connection.run(), 10)
-
-
 async def test_a_network_that_goes_away_ends_it() -> None:
     async with connection_scene(LocalDiscord()) as scene, scene.served() as serving:
         await scene.local.refuse_connections()
@@ -244,12 +238,6 @@ def addresses() -> tuple[str, URL]:
     return Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY
 
 
-async def test_without_another_address_nothing_is_changed() -> None:
-    before = addresses()
-    await use_api_url(None)
-    assert addresses() == before
-
-
 async def test_another_address_is_asked_for_its_gateway() -> None:
     with restored_addresses():
         async with LocalDiscord() as local:
@@ -257,8 +245,9 @@ async def test_another_address_is_asked_for_its_gateway() -> None:
             assert addresses() == (local.api_url, URL(local.gateway_url))
 
 
-async def test_an_address_that_does_not_answer_changes_nothing() -> None:
+async def test_no_address_or_one_that_does_not_answer_changes_nothing() -> None:
     before = addresses()
+    await use_api_url(None)
     async with LocalDiscord() as local:
         with pytest.raises(Unreachable, match="`DISCORD_API_URL`"):
             await use_api_url(f"{local.url}/elsewhere")
@@ -271,6 +260,8 @@ async def test_an_address_that_does_not_answer_changes_nothing() -> None:
 async def test_what_was_said_is_known_at_once_and_on_disk_soon() -> None:
     store = SlowStore()
     facts = DiscordFacts(store)
+    assert await facts.last_seen() is await facts.commands_hash() is None
+    assert await facts.drafts() == ()
     facts.saw("7")
     facts.keep_commands_hash("abc")
     facts.add_draft("8")
@@ -283,13 +274,6 @@ async def test_what_was_said_is_known_at_once_and_on_disk_soon() -> None:
     assert await later.last_seen() == "7"
     assert await later.commands_hash() == "abc"
     assert await later.drafts() == ("8",)
-
-
-async def test_nothing_is_remembered_at_first() -> None:
-    facts = DiscordFacts(SlowStore())
-    assert await facts.last_seen() is None
-    assert await facts.commands_hash() is None
-    assert await facts.drafts() == ()
 
 
 async def test_what_was_seen_goes_forward_only() -> None:

@@ -5,11 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 import pytest
 from devtools.doubles.channel import ChannelContract
-from tests.discord.draft_scene import NOON, DraftScene, outgoing_messages, part_of, texts_of
+from devtools.localdiscord.faults import AnswerLost
+from devtools.localdiscord.server import LocalDiscord
+from tests.discord.connection_scene import ConnectionScene, connection_scene
+from tests.discord.draft_scene import (
+    NOON,
+    DraftScene,
+    FakeDraftMemory,
+    FakeSurface,
+    outgoing_messages,
+    part_of,
+    texts_of,
+)
+from tests.virtual_loop import LoopClock
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
@@ -18,6 +30,8 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.ports import Channel
 from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
+from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.rendering import HistoryHidden
 
 LONG = "One sentence of some words, as they come. " * 150
@@ -36,15 +50,12 @@ async def scene() -> AsyncIterator[DraftScene]:
 
 
 async def test_a_draft_that_is_gone_is_replaced_by_a_new_message(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("half an answer"))
-    await scene.clock.advance(20)
+    turn = await scene.begin(TextStreamed("half an answer"), seconds=20)
     [draft] = scene.channel.bot
     del scene.channel.bot[draft]
     answer = scene.answer(turn, "whole")
     refs = await scene.deliver(answer)
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert draft not in refs
     assert (list(scene.channel.bot), scene.channel.texts) == (refs, ["whole"])
     assert not scene.memory.refs
@@ -54,15 +65,12 @@ async def test_a_draft_that_is_gone_is_replaced_by_a_new_message(scene: DraftSce
 async def test_the_edit_of_a_draft_is_repeated_until_it_is_confirmed(
     scene: DraftScene, error: OllimError
 ) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed(LONG))
-    await scene.clock.advance(20)
+    turn = await scene.begin(TextStreamed(LONG), seconds=20)
     drafts = list(scene.channel.bot)
     answer = scene.answer(turn, "Another beginning. " + LONG)
     scene.channel.fail("edit", None, error, error)
     refs = await scene.deliver(answer)
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert refs[: len(drafts)] == drafts
     assert (list(scene.channel.bot), scene.channel.texts) == (refs, texts_of(answer))
     assert not scene.memory.refs
@@ -71,9 +79,7 @@ async def test_the_edit_of_a_draft_is_repeated_until_it_is_confirmed(
 async def test_a_take_over_that_a_crash_has_cut_off_is_finished_in_the_next_run(
     scene: DraftScene,
 ) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("half an answer"))
-    await scene.clock.advance(5)
+    turn = await scene.begin(TextStreamed("half an answer"), seconds=5)
     [draft] = scene.channel.bot
     scene.channel.fail("edit", *[Unreachable("no")] * 3)
     answer = scene.answer(turn, "whole")
@@ -88,9 +94,7 @@ async def test_a_take_over_that_a_crash_has_cut_off_is_finished_in_the_next_run(
 
 
 async def test_an_edit_in_doubt_is_not_taken_for_what_stood_there_before(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("yes"))
-    await scene.clock.advance(2)
+    turn = await scene.begin(TextStreamed("yes"), seconds=2)
     assert scene.channel.texts == ["yes"]
     scene.channel.lost_answers["edit"] = 1
     await turn.show(TextStreamed(", or no"))
@@ -107,8 +111,7 @@ async def test_files_are_in_a_message_of_their_own_since_an_edit_brings_none(
     file = Attachment("a.txt", "attachments/a.txt", "text/plain", 3)
     answer = replace(scene.answer(turn, "here"), attachments=(file,))
     await scene.deliver(answer)
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert [each.outgoing for each in scene.channel.bot.values()] == outgoing_messages(answer)
 
 
@@ -120,20 +123,16 @@ async def test_a_message_that_is_refused_for_good_leaves_no_running_turn(scene: 
     scene.post(answer)
     await scene.settle()
     assert scene.delivery(answer.id).state is DeliveryState.REFUSED
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert scene.channel.texts == []
 
 
 async def test_what_has_arrived_stays_when_the_rest_is_refused(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("A draft. " + LONG))
-    await scene.clock.advance(3)
+    turn = await scene.begin(TextStreamed("A draft. " + LONG), seconds=3)
     answer = scene.answer(turn, LONG)
     scene.channel.fail("send", DeliveryFailed("no"))
     scene.post(answer)
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert scene.channel.texts[0] == texts_of(answer)[0]
     assert not scene.memory.refs
 
@@ -144,9 +143,7 @@ async def test_the_draft_of_another_turn_that_says_the_same_is_not_the_message(
     first = await scene.begin()
     answer = scene.answer(first, "yes")
     await first.end()
-    second = await scene.begin()
-    await second.show(TextStreamed("yes"))
-    await scene.clock.advance(5)
+    await scene.begin(TextStreamed("yes"), seconds=5)
     scene.channel.bot[list(scene.channel.bot)[-1]].versions.append(outgoing_messages(answer)[0])
     assert await scene.surface.find(part_of(answer), NOON, ()) is None
 
@@ -338,3 +335,48 @@ async def test_a_change_with_another_number_of_parts_shows_what_it_can(
     await scene.settle()
     now = texts_of(changed)[: len(refs)]
     assert scene.channel.texts == [*now, *before[len(now) :]]
+
+
+SEND = "POST /channels/*/messages"
+
+
+class TestOnTheWire(ChannelContract):
+    scene: ConnectionScene
+    clock: LoopClock
+
+    @pytest.fixture(autouse=True)
+    async def connected(self) -> AsyncIterator[None]:
+        async with connection_scene(LocalDiscord()) as scene, scene.served():
+            self.scene, self.clock = scene, LoopClock(UTC)
+            yield
+
+    def make(self) -> Channel:
+        """A surface that was just started and remembers nothing of an earlier run."""
+        background = BackgroundTasks(self.clock)
+        drafts = Drafts(self.scene.dm, self.clock, background, FakeDraftMemory())
+        return FakeSurface(self.scene.dm, drafts, self.clock)
+
+    async def test_what_arrived_without_an_answer_is_found_by_the_next_run(self) -> None:
+        before, after = self.make(), self.make()
+        part = self.part(before)
+        self.scene.local.next_fail(SEND, AnswerLost(), times=None)
+        with pytest.raises(DeliveryUncertain):
+            await before.deliver(part)
+        self.scene.local.mend()
+        [there] = self.scene.local.said
+        assert await after.find(part, self.message.at, ()) == there.id
+        assert await after.deliver(part) == there.id
+        assert self.scene.local.said == [there]
+
+    @pytest.mark.parametrize("shows_nonces", [True, False])
+    async def test_a_message_whose_nonce_is_forgotten_is_found_by_its_words(
+        self, shows_nonces: bool
+    ) -> None:
+        self.scene.local.history_has_nonces = shows_nonces
+        before, after = self.make(), self.make()
+        part = self.part(before)
+        ref = await before.deliver(part)
+        self.scene.local.say(part.content.text)
+        self.scene.local.forget_nonces()
+        assert await after.find(part, self.message.at, ()) == ref
+        assert await after.find(self.part(after, "1" * 24), self.message.at, {ref}) is None

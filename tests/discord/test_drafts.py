@@ -52,23 +52,17 @@ def orphans_of(
 
 
 async def test_a_turn_that_ends_without_words_leaves_nothing(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(ToolStarted("1", "Read"), ToolEnded("1"))
-    await scene.clock.advance(5)
-    await turn.end(EndCause.INTERRUPTED)
-    await scene.settle()
+    turn = await scene.begin(ToolStarted("1", "Read"), ToolEnded("1"), seconds=5)
+    await scene.finish(turn, EndCause.INTERRUPTED)
     assert scene.channel.texts == []
     assert scene.memory.ever
     assert not scene.memory.refs
 
 
 async def test_words_without_an_answer_stay_and_say_that_they_end(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("word " * 500))
-    await scene.clock.advance(10)
+    turn = await scene.begin(TextStreamed("word " * 500), seconds=10)
     await turn.show(TextStreamed("and half a sen"))
-    await turn.end(EndCause.FAILED)
-    await scene.settle()
+    await scene.finish(turn, EndCause.FAILED)
     first, last = scene.channel.texts
     assert first.startswith("word word")
     assert last.endswith("and half a sen\n-# cut off here")
@@ -76,11 +70,8 @@ async def test_words_without_an_answer_stay_and_say_that_they_end(scene: DraftSc
 
 
 async def test_very_many_words_without_an_answer_say_that_they_end(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("word " * 20_000))
-    await scene.clock.advance(20)
-    await turn.end(EndCause.FAILED)
-    await scene.settle()
+    turn = await scene.begin(TextStreamed("word " * 20_000), seconds=20)
+    await scene.finish(turn, EndCause.FAILED)
     *words, last = scene.channel.texts
     assert (len(words), last) == (9, "-# cut off here")
 
@@ -88,11 +79,8 @@ async def test_very_many_words_without_an_answer_say_that_they_end(scene: DraftS
 async def test_words_of_a_completed_turn_that_nobody_posted_were_not_meant_to_stay(
     scene: DraftScene,
 ) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("noise"))
-    await scene.clock.advance(5)
-    await turn.end(EndCause.COMPLETED)
-    await scene.settle()
+    turn = await scene.begin(TextStreamed("noise"), seconds=5)
+    await scene.finish(turn)
     assert scene.channel.texts == []
 
 
@@ -114,16 +102,14 @@ async def test_a_draft_that_may_have_arrived_is_looked_for_and_taken_away(
     scene.channel.lost_answers["send"] = 1
     turn = await scene.begin()
     assert len(scene.channel.bot) == 1
-    await turn.end(EndCause.INTERRUPTED)
-    await scene.settle()
+    await scene.finish(turn, EndCause.INTERRUPTED)
     assert scene.channel.texts == []
 
 
 async def test_a_presentation_that_is_cancelled_draws_no_more_and_leaves_its_drafts(
     scene: DraftScene,
 ) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("hello"))
+    turn = await scene.begin(TextStreamed("hello"))
     turn.presented.cancel()
     await asyncio.gather(turn.presented, return_exceptions=True)
     before = list(scene.channel.calls)
@@ -146,9 +132,7 @@ async def test_a_turn_whose_events_break_off_is_not_shown_as_running(scene: Draf
 
 
 async def test_the_next_start_closes_what_a_crash_has_left(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("word " * 500), ToolStarted("1", "Read"))
-    await scene.clock.advance(10)
+    await scene.begin(TextStreamed("word " * 500), ToolStarted("1", "Read"), seconds=10)
     await scene.background.close()
     first, _ = scene.channel.texts
     next_run = DraftScene()
@@ -250,31 +234,25 @@ LONG = "One sentence of some words, as they come. " * 150
 
 
 async def test_an_answer_takes_the_place_of_its_drafts(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed(LONG))
-    await scene.clock.advance(20)
+    turn = await scene.begin(TextStreamed(LONG), seconds=20)
     drafts = list(scene.channel.bot)
     answer = scene.answer(turn, LONG)
     assert await scene.deliver(answer) == drafts
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert scene.channel.texts == texts_of(answer)
     assert scene.memory.ever == set(drafts)
     assert not scene.memory.refs
 
 
 async def test_an_answer_stands_below_the_question_from_the_page(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("Blue"))
-    await scene.clock.advance(5)
+    turn = await scene.begin(TextStreamed("Blue"), seconds=5)
     question = replace(
         scene.answer(None, "which colour?"), id=MessageId("in-1"), author=Author.OWNER
     )
     await scene.deliver(question)
     answer = scene.answer(turn, "Blue.")
     await scene.deliver(answer)
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert scene.channel.texts == [*texts_of(question), "Blue."]
 
 
@@ -284,34 +262,28 @@ async def test_an_answer_that_is_longer_than_what_was_drawn_goes_on_below(
     turn = await scene.begin()
     answer = scene.answer(turn, LONG)
     await scene.deliver(answer)
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert scene.channel.texts == texts_of(answer)
     assert scene.requests() == ["send", "edit", "send", "send", "send"]
 
 
 async def test_drafts_beyond_the_end_of_the_answer_go_with_its_last_part(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed(LONG))
-    await scene.clock.advance(20)
+    turn = await scene.begin(TextStreamed(LONG), seconds=20)
     answer = scene.answer(turn, "short")
     await scene.deliver(answer)
     await scene.clock.advance(1)
     assert scene.channel.texts == ["short"]
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert not scene.memory.refs
 
 
 async def test_nothing_is_drawn_over_an_answer(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("half"))
+    turn = await scene.begin(TextStreamed("half"))
     await scene.deliver(scene.answer(turn, "whole"))
     await turn.show(TextStreamed(" an answer"))
     await scene.clock.advance(60)
     assert scene.channel.texts == ["whole"]
-    await turn.end(EndCause.INTERRUPTED)
-    await scene.settle()
+    await scene.finish(turn, EndCause.INTERRUPTED)
     assert scene.channel.texts == ["whole"]
 
 
@@ -351,39 +323,31 @@ async def test_a_note_takes_the_place_of_a_status_line(scene: DraftScene) -> Non
     [draft] = scene.channel.bot
     note = scene.note(turn, "I stopped.")
     assert await scene.deliver(note) == [draft]
-    await turn.end(EndCause.INTERRUPTED)
-    await scene.settle()
+    await scene.finish(turn, EndCause.INTERRUPTED)
     assert scene.channel.texts == texts_of(note)
 
 
 async def test_a_note_never_takes_the_place_of_words(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("half an answer"))
-    await scene.clock.advance(5)
+    turn = await scene.begin(TextStreamed("half an answer"), seconds=5)
     note = scene.note(turn, "The engine stopped.")
     await scene.deliver(note)
-    await turn.end(EndCause.FAILED)
-    await scene.settle()
+    await scene.finish(turn, EndCause.FAILED)
     assert scene.channel.texts == ["half an answer\n-# cut off here", *texts_of(note)]
 
 
 async def test_a_note_after_an_answer_stands_below_it(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("half"))
+    turn = await scene.begin(TextStreamed("half"))
     answer, note = scene.answer(turn, "half"), scene.note(turn, "The engine stopped.")
     await scene.deliver(answer)
     await scene.deliver(note)
-    await turn.end(EndCause.FAILED)
-    await scene.settle()
+    await scene.finish(turn, EndCause.FAILED)
     assert scene.channel.texts == [*texts_of(answer), *texts_of(note)]
 
 
 async def test_an_announced_answer_is_waited_for_after_the_end_of_its_turn(
     scene: DraftScene,
 ) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("half"))
-    await scene.clock.advance(5)
+    turn = await scene.begin(TextStreamed("half"), seconds=5)
     [draft] = scene.channel.bot
     answer = scene.answer(turn, "whole")
     scene.post(answer)
@@ -397,9 +361,7 @@ async def test_an_announced_answer_is_waited_for_after_the_end_of_its_turn(
 async def test_an_answer_that_nobody_announced_is_new_after_the_end_of_its_turn(
     scene: DraftScene,
 ) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("half"))
-    await scene.clock.advance(5)
+    turn = await scene.begin(TextStreamed("half"), seconds=5)
     await turn.end(EndCause.INTERRUPTED)
     await scene.clock.advance(60)
     [draft] = scene.channel.bot.values()
@@ -412,17 +374,14 @@ async def test_an_answer_that_nobody_announced_is_new_after_the_end_of_its_turn(
 async def test_an_answer_that_comes_long_after_stands_below_the_question_that_came_meanwhile(
     scene: DraftScene,
 ) -> None:
-    first = await scene.begin()
-    await first.show(TextStreamed("half"))
-    await scene.clock.advance(5)
+    first = await scene.begin(TextStreamed("half"), seconds=5)
     answer = scene.answer(first, "first answer")
     scene.post(answer)
     await first.end()
     scene.channel.is_down = True
     await scene.clock.advance(600)
     asked = scene.channel.say("and?")
-    second = await scene.begin()
-    await second.show(TextStreamed("second"))
+    second = await scene.begin(TextStreamed("second"))
     scene.channel.is_down = False
     await scene.clock.advance(31)
     [ref] = await scene.deliver(answer)
@@ -431,17 +390,14 @@ async def test_an_answer_that_comes_long_after_stands_below_the_question_that_ca
     assert undated(scene.channel.texts[0]) == "first answer"
     assert scene.channel.texts[1].startswith("second")
     await scene.deliver(scene.answer(second, "second answer"))
-    await second.end()
-    await scene.settle()
+    await scene.finish(second)
     assert [undated(text) for text in scene.channel.texts] == ["first answer", "second answer"]
 
 
 async def test_the_next_turn_does_not_make_an_answer_jump_that_comes_at_once(
     scene: DraftScene,
 ) -> None:
-    first = await scene.begin()
-    await first.show(TextStreamed("half"))
-    await scene.clock.advance(5)
+    first = await scene.begin(TextStreamed("half"), seconds=5)
     [draft] = scene.channel.bot
     answer = scene.answer(first, LONG)
     scene.post(answer)
@@ -466,8 +422,7 @@ async def test_the_status_of_the_next_turn_moves_once_for_all_parts_of_an_answer
     answer = scene.answer(first, LONG)
     scene.post(answer)
     await first.end()
-    second = await scene.begin()
-    await second.show(TextStreamed("second "))
+    await scene.begin(TextStreamed("second "))
     parts = await scene.deliver(answer)
     await scene.clock.advance(10)
     assert len(parts) > 2
@@ -494,9 +449,7 @@ async def test_two_answers_after_an_outage_stand_in_the_order_in_which_they_were
 
 
 async def test_a_ping_during_a_turn_leaves_words_where_they_are(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("wh"))
-    await scene.clock.advance(5)
+    turn = await scene.begin(TextStreamed("wh"), seconds=5)
     [draft] = scene.channel.bot
     await scene.deliver(scene.answer(None, "stand up"))
     await scene.clock.advance(10)
@@ -537,15 +490,13 @@ async def test_answers_stand_in_order_though_the_first_draft_came_after_the_seco
     scene.channel.pause = 0.0
     scene.channel.fail("send", Unreachable("not yet"))
     first = await scene.begin()
-    second = await scene.begin()
-    await scene.clock.advance(5)
+    second = await scene.begin(seconds=5)
     above, below = list(scene.channel.bot)
     one, two = scene.answer(first, "one"), scene.answer(second, "two")
     assert await scene.deliver(one) == [below]
     await first.end()
     await scene.deliver(two)
-    await second.end()
-    await scene.settle()
+    await scene.finish(second)
     assert scene.channel.texts == ["one", "two"]
     assert above not in scene.channel.bot
 

@@ -112,20 +112,17 @@ async def test_while_the_disk_refuses_it_is_tried_again_and_said_once(scene: Inp
     await scene.until(lambda: scene.received == ["first", "second"])
 
 
-async def test_what_cannot_be_taken_is_said_and_keeps_nobody_out(scene: InputScene) -> None:
-    scene.reception.refusal = WrongInput("notes.txt is empty.")
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [(WrongInput("notes.txt is empty."), "notes.txt is empty."), (ZeroDivisionError(), NOT_TAKEN)],
+)
+async def test_what_cannot_be_taken_is_said_and_keeps_nobody_out(
+    scene: InputScene, refusal: Exception, said: str
+) -> None:
+    scene.reception.refusal = refusal
     seen = scene.say("look")
-    await scene.until(lambda: scene.channel.texts == ["notes.txt is empty."])
+    await scene.until(lambda: scene.channel.texts == [said])
     await scene.until(lambda: scene.last_seen == seen.ref)
-    scene.reception.refusal = None
-    scene.say("hello")
-    await scene.until(lambda: scene.received == ["hello"])
-
-
-async def test_nor_does_a_fault_of_our_own(scene: InputScene) -> None:
-    scene.reception.refusal = ZeroDivisionError()
-    scene.say("look")
-    await scene.until(lambda: scene.channel.texts == [NOT_TAKEN])
     scene.reception.refusal = None
     scene.say("hello")
     await scene.until(lambda: scene.received == ["hello"])
@@ -146,20 +143,17 @@ async def test_that_the_owner_cannot_be_told_stops_nothing(scene: InputScene) ->
     assert scene.channel.texts == []
 
 
-async def test_a_reply_is_to_the_message_that_the_log_knows(scene: InputScene) -> None:
+async def test_a_reply_is_to_the_message_that_the_log_knows_or_its_words_come_with_it(
+    scene: InputScene,
+) -> None:
     ours = await scene.reception.say("Shall I?")
     scene.reception.show_on("discord", "71 72", ours.id)
     scene.say("yes", reply_to="72", quote="Shall I?")
-    await scene.until(lambda: scene.received)
-    [incoming] = scene.reception.received
-    assert (incoming.reply_to, incoming.quote) == (ours.id, "")
-
-
-async def test_and_else_its_words_come_with_it(scene: InputScene) -> None:
-    scene.say("yes", reply_to="72", quote="Shall I?")
-    await scene.until(lambda: scene.received)
-    [incoming] = scene.reception.received
-    assert (incoming.reply_to, incoming.quote) == (None, "Shall I?")
+    scene.say("no", reply_to="73", quote="Will you?")
+    await scene.until(lambda: scene.received == ["yes", "no"])
+    known, unknown = scene.reception.received
+    assert (known.reply_to, known.quote) == (ours.id, "")
+    assert (unknown.reply_to, unknown.quote) == (None, "Will you?")
 
 
 async def test_what_waits_is_still_there_after_it_was_stopped(tmp_path: Path) -> None:
@@ -495,18 +489,12 @@ async def test_an_edit_leaves_a_forward_what_it_is(scene: InputScene) -> None:
     assert scene.reception.calls == ["/model opus"]
 
 
-async def test_a_forward_without_words_or_files_gets_an_honest_sentence(scene: InputScene) -> None:
-    scene.say("", forwarded=FORWARDED)
-    await scene.until(lambda: scene.channel.texts == [NOTHING_TO_READ])
-
-
 async def test_a_forward_that_was_missed_is_a_quote_too(tmp_path: Path) -> None:
     scene = InputScene(tmp_path)
     await after_an_earlier_run(scene)
     missed = scene.channel.say("/clear", forwarded=FORWARDED)
     scene.channel.say("hi", is_edited=True)
-    scene.catch_up.ready()
-    async with scene.running():
+    async with scene.connected():
         await scene.until(lambda: scene.received == ["/clear", "hi"])
         assert taken(scene, missed).untrusted == UNTRUSTED
         assert scene.reception.calls == []

@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 from devtools.doubles.clock import ManualClock
 from tests.discord.fake_channel import FakeChannel
-from tests.discord.input_scene import SUNDAY, eventually, running_tasks
+from tests.discord.input_scene import SUNDAY, running_tasks
+from tests.patience import eventually
 
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.surfaces.discord.rendering import ReceivedMessage
@@ -99,18 +100,6 @@ async def test_of_many_only_the_newest_five_are_marked(
     assert about(channel, channel.owner["1030"]) == ["mark", "unmark"]
 
 
-async def test_nothing_that_is_asked_for_waits_for_discord(
-    reaction: PendingReaction, channel: FakeChannel
-) -> None:
-    channel.may_answer.clear()
-    seen = channel.say("hello")
-    reaction.open(seen.ref)
-    await eventually(lambda: channel.calls)
-    reaction.open(channel.say("more").ref)
-    reaction.close_all()
-    reaction.forget(seen.ref)
-
-
 async def test_who_may_not_mark_stops_trying_and_says_so_once(
     reaction: PendingReaction, channel: FakeChannel, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -182,28 +171,6 @@ async def test_one_that_may_be_there_is_taken_away(
     await eventually(lambda: about(channel, seen) == ["mark"])
     reaction.close([seen.ref])
     await eventually(lambda: about(channel, seen) == ["mark", "unmark"])
-
-
-async def test_a_message_that_was_deleted_is_left_alone(
-    reaction: PendingReaction, channel: FakeChannel
-) -> None:
-    seen = channel.say("hello")
-    reaction.open(seen.ref)
-    await eventually(lambda: marked(channel) == ["hello"])
-    reaction.forget(seen.ref)
-    reaction.close_all()
-    reaction.open(channel.say("fence").ref)
-    await eventually(lambda: marked(channel) == ["hello", "fence"])
-    assert about(channel, seen) == ["mark"]
-
-
-async def test_marks_of_an_earlier_run_are_taken_away_too(
-    reaction: PendingReaction, channel: FakeChannel
-) -> None:
-    seen = channel.say("hello", marks=frozenset({EYES}))
-    reaction.adopt([seen.ref])
-    reaction.close_all()
-    await eventually(lambda: marked(channel) == [])
 
 
 async def test_it_goes_on_after_it_was_stopped(channel: FakeChannel, clock: ManualClock) -> None:

@@ -124,9 +124,7 @@ async def test_edits_keep_the_pace_that_the_channel_names(scene: DraftScene) -> 
 
 
 async def test_an_edit_waits_anew_where_something_was_sent_meanwhile(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("hello"))
-    await scene.clock.advance(1)
+    await scene.begin(TextStreamed("hello"), seconds=1)
     await scene.deliver(scene.answer(None, "stand up"))
     sent_at = scene.clock.monotonic()
     while "hello" not in scene.channel.texts:
@@ -145,9 +143,7 @@ async def test_the_passing_of_seconds_alone_is_drawn_every_five_of_them(scene: D
 
 
 async def test_what_already_stands_there_is_not_edited(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("All of it. " * 20))
-    await scene.clock.advance(4)
+    await scene.begin(TextStreamed("All of it. " * 20), seconds=4)
     edits = scene.requests().count("edit")
     await scene.clock.advance(1)
     assert scene.requests().count("edit") == edits == 1
@@ -162,8 +158,7 @@ async def test_a_long_answer_costs_no_more_requests_than_its_pace_allows(scene: 
     seconds = len(LONG) / 40 * 0.2
     answer = scene.answer(turn, LONG)
     await scene.deliver(answer)
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert scene.channel.texts == list(split(LONG))
     assert streamed <= 1.2 * seconds / scene.channel.pause
     assert len(scene.requests()) - streamed <= 2
@@ -173,9 +168,7 @@ async def test_a_long_answer_costs_no_more_requests_than_its_pace_allows(scene: 
 
 
 async def test_a_burst_is_drawn_in_as_few_requests_as_there_are_pieces(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed(LONG))
-    await scene.clock.advance(4 * 1.2)
+    await scene.begin(TextStreamed(LONG), seconds=4 * 1.2)
     assert scene.requests() == ["send", "edit", "send", "send", "send"]
     assert scene.channel.texts == list(split(LONG))[:4]
 
@@ -191,8 +184,7 @@ async def test_of_a_very_long_answer_the_beginning_is_drawn(scene: DraftScene, u
     assert scene.channel.texts == [*beginning, GOES_ON_LATER]
     drawn = len(scene.requests())
     await scene.deliver(scene.answer(turn, text))
-    await turn.end()
-    await scene.settle()
+    await scene.finish(turn)
     assert scene.channel.texts == [*beginning, f"-# {GOES_ON_IN_FILE}"]
     assert scene.requests()[drawn:] == ["send"]
 
@@ -201,8 +193,7 @@ async def test_typing_is_shown_every_eight_seconds_until_the_turn_ends(scene: Dr
     scene.channel.fail(
         "show_typing", Unreachable("no"), DeliveryFailed("no"), DeliveryUncertain("no")
     )
-    turn = await scene.begin()
-    await scene.clock.advance(79)
+    turn = await scene.begin(seconds=79)
     assert len(scene.requests("show_typing")) == 10
     await turn.end()
     await scene.clock.advance(60)
@@ -220,9 +211,7 @@ async def test_typing_that_hangs_delays_nothing(scene: DraftScene) -> None:
 
 async def test_what_fails_is_tried_again_with_growing_pauses(scene: DraftScene) -> None:
     scene.channel.is_down = True
-    turn = await scene.begin()
-    await turn.show(TextStreamed("hello"))
-    await scene.clock.advance(600)
+    await scene.begin(TextStreamed("hello"), seconds=600)
     assert 15 <= len(scene.requests()) <= 30
     scene.channel.is_down = False
     await scene.clock.advance(31)
@@ -234,9 +223,7 @@ async def test_a_draft_whose_answer_was_lost_is_there_once_and_as_it_should_be(
     scene: DraftScene, call: str
 ) -> None:
     scene.channel.lost_answers[call] = 1
-    turn = await scene.begin()
-    await turn.show(TextStreamed("hello"))
-    await scene.clock.advance(10)
+    await scene.begin(TextStreamed("hello"), seconds=10)
     assert len(scene.channel.bot) == 1
     assert scene.channel.texts[0].startswith("hello")
 
@@ -245,8 +232,7 @@ async def test_a_draft_in_doubt_is_not_sent_again_once_its_nonce_may_be_forgotte
     scene: DraftScene,
 ) -> None:
     scene.channel.fail("send", *[DeliveryUncertain("lost")] * 100)
-    turn = await scene.begin()
-    await scene.clock.advance(600)
+    turn = await scene.begin(seconds=600)
     assert 3 <= len(scene.requests("send")) <= 12
     await turn.end()
 
@@ -260,9 +246,7 @@ async def test_a_draft_that_is_refused_is_not_drawn_any_more(scene: DraftScene) 
 
 
 async def test_withdrawn_text_does_not_stay(scene: DraftScene) -> None:
-    turn = await scene.begin()
-    await turn.show(TextStreamed("wrong " * 1000))
-    await scene.clock.advance(20)
+    turn = await scene.begin(TextStreamed("wrong " * 1000), seconds=20)
     assert len(scene.channel.bot) == 4
     await turn.show(TextWithdrawn())
     await scene.clock.advance(20)
@@ -306,10 +290,6 @@ def after(*events: AgentEvent) -> LiveText:
     for event in events:
         live = live.after(event)
     return live
-
-
-def words(live: LiveText) -> tuple[str, ...]:
-    return live.shown
 
 
 def test_the_first_sign_is_one_small_line() -> None:
@@ -401,18 +381,18 @@ def test_what_a_tool_was_given_stays_in_its_small_line(events: list[AgentEvent])
 def test_the_words_are_those_of_the_answer(one: str, two: str) -> None:
     """An answer has an empty line between its pieces."""
     answer = "\n\n".join(text.strip() for text in (one, two) if text.strip())
-    assert words(after(TextCompleted(one), TextCompleted(two))) == split(with_tables(answer))
+    assert after(TextCompleted(one), TextCompleted(two)).shown == split(with_tables(answer))
     streamed = after(TextStreamed(one), TextCompleted(one), *map(TextStreamed, two.rstrip()))
-    assert words(streamed) == split(with_tables(answer))
-    assert words(streamed.after(TextCompleted(two))) == split(with_tables(answer))
+    assert streamed.shown == split(with_tables(answer))
+    assert streamed.after(TextCompleted(two)).shown == split(with_tables(answer))
 
 
 @given(TEXTS, TEXTS, TEXTS)
 def test_what_was_withdrawn_leaves_no_trace(whole: str, wrong: str, right: str) -> None:
     start = after(TextStreamed(whole), TextCompleted(whole))
     failed = start.after(TextStreamed(wrong)).after(TextWithdrawn())
-    assert words(failed) == words(start)
-    assert words(failed.after(TextStreamed(right))) == words(start.after(TextStreamed(right)))
+    assert failed.shown == start.shown
+    assert failed.after(TextStreamed(right)).shown == start.after(TextStreamed(right)).shown
 
 
 def test_a_table_is_drawn_as_soon_as_it_can_be_seen() -> None:
@@ -421,17 +401,17 @@ def test_a_table_is_drawn_as_soon_as_it_can_be_seen() -> None:
     live = LiveText()
     for char in table:
         live = live.after(TextStreamed(char))
-    assert words(live) == split(with_tables(table))
-    assert "```\nwhat  when\n────  ────\niron  8:00\n```" in words(live)[0]
+    assert live.shown == split(with_tables(table))
+    assert "```\nwhat  when\n────  ────\niron  8:00\n```" in live.shown[0]
 
 
 def test_white_space_that_a_piece_begins_with_makes_no_difference() -> None:
     begun = after(TextCompleted("one"), TextStreamed("\n\n"), TextStreamed("\n two"))
-    assert words(begun) == ("one\n\ntwo",)
+    assert begun.shown == ("one\n\ntwo",)
 
 
 def test_a_text_that_ends_otherwise_than_it_streamed_is_taken_as_it_ends() -> None:
-    assert words(after(TextStreamed("one"), TextCompleted("two"))) == ("two",)
+    assert after(TextStreamed("one"), TextCompleted("two")).shown == ("two",)
 
 
 EVENTS = st.lists(

@@ -49,31 +49,19 @@ def test_before_anything_is_known_it_is_a_little_more_than_a_second() -> None:
     assert allowance.pause() == pytest.approx(UNKNOWN_PAUSE)
 
 
-def test_what_is_left_is_spread_over_the_time_that_is_left() -> None:
-    time = Time()
-    allowance = EditAllowance(time)
-    told(allowance, 5, 4, 5.0)
-    assert allowance.pause() == pytest.approx(1.25)
-
-    time.now += 1
-    assert allowance.pause() == pytest.approx(0.25)
-
-
-def test_the_last_one_is_kept_for_what_matters() -> None:
-    time = Time()
-    allowance = EditAllowance(time)
-    told(allowance, 5, 1, 3.0)
-    assert allowance.pause() == pytest.approx(3)
-
-    time.now += 3
-    assert allowance.pause() == 0
-
-
 def test_the_tighter_of_sending_and_editing_counts() -> None:
     allowance = EditAllowance(Time())
     told(allowance, 5, 1, 4.0, by="POST")
     told(allowance, 5, 4, 5.0, by="PATCH")
     assert allowance.pause() == pytest.approx(4)
+
+
+def test_where_one_call_is_all_there_is_no_edit_takes_it() -> None:
+    time = Time()
+    allowance = EditAllowance(time)
+    told(allowance, 1, 0, 10.0, by="POST")
+    time.now += 10
+    assert allowance.pause() == NEVER
 
 
 def test_what_is_on_its_way_counts_as_used() -> None:
@@ -193,14 +181,6 @@ def test_most_of_what_is_allowed_is_used(limits: tuple[int, float]) -> None:
     traffic.call("POST")
     traffic.run_until(time.now + 10 * per)
     assert traffic.edits >= 10 * (limit - 1) * 0.8 - limit
-
-
-def test_where_one_call_is_all_there_is_no_edit_takes_it() -> None:
-    time = Time()
-    allowance = EditAllowance(time)
-    told(allowance, 1, 0, 10.0, by="POST")
-    time.now += 10
-    assert allowance.pause() == NEVER
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.discord.draft_scene import outgoing_messages, texts_of
 from tests.discord.message_texts import LIMITS, MONOTONOUS, PROSE, TEXTS
 
 from ollim_bot.domain.cards import Button, Card, CardField, CardLine
@@ -30,8 +31,8 @@ from ollim_bot.surfaces.discord.rendering import (
 )
 from ollim_bot.surfaces.discord.split import (
     LONGEST,
-    Pieces,
     is_character_boundary,
+    piece_ends,
     share_of,
     shortened,
     split,
@@ -48,14 +49,6 @@ PHOTO = Attachment("a.png", "attachments/a.png", "image/png", 3)
 TEA = Card("Tea", "It is *ready*.", fields=(CardField("Where", "kitchen"),))
 
 
-def letters(message: ChatMessage) -> list[OutgoingMessage]:
-    return [outgoing_of(part) for part in parts_of(message)]
-
-
-def texts(message: ChatMessage) -> list[str]:
-    return [outgoing.text for outgoing in letters(message)]
-
-
 def length(outgoing: OutgoingMessage) -> int:
     """The length of a card as Discord counts it."""
     assert outgoing.card is not None
@@ -67,7 +60,7 @@ def length(outgoing: OutgoingMessage) -> int:
 
 def card(given: Card, **fields: object) -> Card:
     message = replace(SAID, text=given.text, card=given, **fields)  # type: ignore[arg-type]
-    [outgoing] = letters(message)
+    [outgoing] = outgoing_messages(message)
     assert outgoing.card is not None
     return outgoing.card
 
@@ -99,12 +92,12 @@ def card(given: Card, **fields: object) -> Card:
     ],
 )
 def test_who_speaks_and_where_is_seen(message: ChatMessage, text: str) -> None:
-    assert texts(message) == [text]
+    assert texts_of(message) == [text]
 
 
 @given(TEXTS.filter(str.strip))
 def test_an_answer_stands_there_as_it_was_written(text: str) -> None:
-    assert texts(replace(SAID, text=text)) == list(split(with_tables(text.strip())))
+    assert texts_of(replace(SAID, text=text)) == list(split(with_tables(text.strip())))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +119,7 @@ def test_an_answer_stands_there_as_it_was_written(text: str) -> None:
 )
 def test_a_table_is_drawn_with_even_columns_in_a_code_block(table: str, drawn: str) -> None:
     """Discord shows no tables. Code shows no links, so a table with an address stays."""
-    assert texts(replace(SAID, text=table)) == [drawn]
+    assert texts_of(replace(SAID, text=table)) == [drawn]
 
 
 MESSAGES = st.builds(
@@ -152,9 +145,9 @@ MESSAGES = st.builds(
 
 @given(MESSAGES)
 def test_every_part_can_be_sent(message: ChatMessage) -> None:
-    sent = letters(message)
+    sent = outgoing_messages(message)
     assert sent
-    assert letters(message) == sent
+    assert outgoing_messages(message) == sent
     for outgoing in sent:
         assert len(outgoing.text) <= LONGEST
         assert outgoing.text.strip() or outgoing.files
@@ -173,7 +166,7 @@ def test_a_message_is_ten_pieces_at_most_and_then_a_file(
     text: str, size: int, author: Author
 ) -> None:
     whole = (text * size)[:size]
-    sent = letters(replace(SAID, text=whole, author=author, footer="73 % full"))
+    sent = outgoing_messages(replace(SAID, text=whole, author=author, footer="73 % full"))
     assert len(sent) <= 10
     assert all(is_balanced(outgoing.text) for outgoing in sent)
     if sent[-1].files:
@@ -187,7 +180,7 @@ def test_a_message_is_ten_pieces_at_most_and_then_a_file(
 
 def test_the_pieces_above_a_file_begin_the_text() -> None:
     words = [f"word{number}" for number in range(5000)]
-    sent = letters(replace(SAID, text=" ".join(words), attachments=(PHOTO,)))
+    sent = outgoing_messages(replace(SAID, text=" ".join(words), attachments=(PHOTO,)))
     shown = " ".join(outgoing.text for outgoing in sent[:-1]).split()
     assert len(sent) == 10
     assert shown == words[: len(shown)]
@@ -198,24 +191,24 @@ def test_the_pieces_above_a_file_begin_the_text() -> None:
 def test_the_words_of_the_owner_and_of_the_program_are_marked_in_every_line(
     message: ChatMessage,
 ) -> None:
-    quoted = texts(replace(message, author=Author.OWNER, job="", text=f"a {message.text}"))
+    quoted = texts_of(replace(message, author=Author.OWNER, job="", text=f"a {message.text}"))
     for line in "\n".join(filter(None, quoted)).split("\n"):
         assert line.startswith(("> ", "-# "))
 
 
 def test_a_long_line_of_the_program_is_small_in_every_part() -> None:
-    said = texts(replace(SAID, author=Author.PROGRAM, text="word " * 1000))
+    said = texts_of(replace(SAID, author=Author.PROGRAM, text="word " * 1000))
     assert len(said) == 3
     assert all(text.startswith("-# word") for text in said)
 
 
 def test_files_go_with_the_first_words_ten_at_a_time() -> None:
     files = tuple(replace(PHOTO, name=str(number)) for number in range(23))
-    sent = letters(replace(SAID, text="word " * 500, attachments=files))
+    sent = outgoing_messages(replace(SAID, text="word " * 500, attachments=files))
     assert [len(outgoing.files) for outgoing in sent] == [10, 10, 3]
     assert [bool(outgoing.text) for outgoing in sent] == [True, True, False]
     assert sum((outgoing.files for outgoing in sent), ()) == files
-    assert letters(replace(SAID, text="", attachments=(PHOTO,))) == [
+    assert outgoing_messages(replace(SAID, text="", attachments=(PHOTO,))) == [
         OutgoingMessage(files=(PHOTO,))
     ]
 
@@ -227,11 +220,11 @@ def test_the_parts_are_those_of_the_message() -> None:
 
 def test_a_card_is_one_part_without_other_words() -> None:
     message = replace(SAID, text=TEA.text, card=TEA)
-    assert letters(message) == [OutgoingMessage(card=TEA)]
-    crowd = letters(replace(message, attachments=(PHOTO,) * 11))
+    assert outgoing_messages(message) == [OutgoingMessage(card=TEA)]
+    crowd = outgoing_messages(replace(message, attachments=(PHOTO,) * 11))
     assert [(outgoing.card, len(outgoing.files)) for outgoing in crowd] == [(TEA, 10), (None, 1)]
     in_fork = replace(message, in_fork=True, job="tea_time", footer="late")
-    [outgoing] = letters(in_fork)
+    [outgoing] = outgoing_messages(in_fork)
     assert (outgoing.text, outgoing.card) == ("", TEA)
     assert outgoing.card_footer == f"⏰ tea_time · late · {FORK.removeprefix('-# ')}"
 
@@ -266,7 +259,9 @@ CARDS = st.builds(
 
 @given(CARDS, st.sampled_from(["", "late", "x" * 5000]))
 def test_a_card_of_any_size_can_be_sent(given: Card, footer: str) -> None:
-    [outgoing] = letters(replace(SAID, card=given, footer=footer, job=footer, in_fork=True))
+    [outgoing] = outgoing_messages(
+        replace(SAID, card=given, footer=footer, job=footer, in_fork=True)
+    )
     shown = outgoing.card
     assert shown is not None
     assert length(outgoing) <= 6000
@@ -286,7 +281,7 @@ def test_what_fits_in_all_counts_every_word_of_a_card() -> None:
     full, last = (CardField("n", "v" * 1023),) * 5, CardField("n", "v" * 500)
     for size in range(1, 600):
         shape = Card("t", fields=(*full, CardField("n", "v" * size), last))
-        [outgoing] = letters(replace(SAID, card=shape, footer="x" * 300))
+        [outgoing] = outgoing_messages(replace(SAID, card=shape, footer="x" * 300))
         assert 5000 < length(outgoing) <= 6000
 
 
@@ -332,7 +327,7 @@ def test_a_card_that_counts_to_a_moment_has_a_time_that_discord_keeps_true() -> 
 
 def test_an_earlier_card_of_a_thing_is_one_small_line() -> None:
     line = Card("feed *the* cat · asked at 9:00", earlier_of="k1")
-    (shown,) = letters(replace(SAID, card=line, job="feed *the* cat", footer=""))
+    (shown,) = outgoing_messages(replace(SAID, card=line, job="feed *the* cat", footer=""))
     assert (shown.text, shown.card) == (r"-# feed \*the\* cat · asked at 9:00", None)
 
 
@@ -414,12 +409,11 @@ def is_shown_of(source: str, text: str) -> bool:
 
 @given(TEXTS, LIMITS)
 def test_the_pieces_are_the_text(text: str, longest: int) -> None:
-    pieces = Pieces(longest).added(text)
-    sources = [*(piece.source for piece in pieces.done), pieces.rest]
-    assert "".join(sources) == text
-    for source, shown in zip(sources, pieces.shown, strict=False):
-        assert is_shown_of(source, shown)
-    assert len(pieces.shown) >= len(pieces.done)
+    ends = [end.at for end in piece_ends(text, longest)]
+    pieces = split(text, longest)
+    for (begin, end), shown in zip(pairwise([0, *ends, len(text)]), pieces, strict=False):
+        assert is_shown_of(text[begin:end], shown)
+    assert len(pieces) >= len(ends)
 
 
 @given(TEXTS, TEXTS, LIMITS)
@@ -443,23 +437,6 @@ def test_every_piece_can_be_sent(text: str, longest: int) -> None:
         assert 1 <= len(piece) <= longest
         assert piece == piece.strip()
         assert is_balanced(piece, longest)
-
-
-@given(st.lists(TEXTS, max_size=8), LIMITS)
-def test_how_it_comes_in_makes_no_difference(chunks: list[str], longest: int) -> None:
-    pieces = Pieces(longest)
-    for chunk in chunks:
-        pieces = pieces.added(chunk)
-        assert len(pieces.rest.strip()) <= longest
-    assert pieces.shown == split("".join(chunks), longest)
-
-
-@given(TEXTS, LIMITS)
-def test_character_by_character_makes_no_difference(text: str, longest: int) -> None:
-    pieces = Pieces(longest)
-    for char in text:
-        pieces = pieces.added(char)
-    assert pieces == Pieces(longest).added(text)
 
 
 @given(st.lists(PROSE, min_size=1, max_size=30))
@@ -524,13 +501,6 @@ def test_white_space_before_a_long_line_of_code_is_no_block_of_its_own() -> None
         assert "x" in piece
 
 
-@pytest.mark.parametrize("length", range(1985, 2005))
-def test_a_fence_that_begins_at_the_end_of_a_piece_finds_room(length: int) -> None:
-    for piece in split(f"{'x' * length}\n````py"):
-        assert len(piece) <= LONGEST
-        assert is_balanced(piece)
-
-
 @pytest.mark.parametrize("before", ["", "```\n", "~~~\n"])
 def test_a_line_that_only_begins_like_a_fence_makes_none_where_it_is_cut(before: str) -> None:
     for piece in split(f"{before}``` {'x' * 300}", 60):
@@ -585,13 +555,4 @@ def test_white_space_of_any_length_makes_no_piece() -> None:
 def test_a_fence_that_is_still_open_is_shown_closed() -> None:
     assert split("```py\nx = 1") == ("```py\nx = 1\n```",)
     assert split("```py\nx = 1\n") == ("```py\nx = 1\n```",)
-    assert Pieces().added("```py\nx = 1").closed().added("\nafter").shown == (
-        "```py\nx = 1\n```\nafter",
-    )
-
-
-def test_a_long_answer_costs_no_more_for_each_word_than_a_short_one() -> None:
-    pieces = Pieces()
-    for _ in range(3000):
-        pieces = pieces.added("Another word of a long answer. ")
-        assert len(pieces.rest) <= LONGEST + 1
+    assert split("```py\nx = 1", foot="after") == ("```py\nx = 1\n```\nafter",)

@@ -15,6 +15,7 @@ from devtools.localdiscord.interactions import InteractionKind
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.terminal import Terminal
 from tests.discord_server.rest_client import RestClient
+from tests.patience import patience
 from yarl import URL
 
 COMMAND = {
@@ -158,7 +159,7 @@ async def program(home: Path, port: int, stdin: int) -> AsyncIterator[asyncio.su
         env={**os.environ, "HOME": str(home)},
     )
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patience()):
             yield process
     finally:
         if process.returncode is None:

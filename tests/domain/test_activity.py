@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from ollim_bot.domain.activity import Activity, ToolLine, ToolState
 from ollim_bot.domain.events import (
+    Activity,
     AgentEvent,
     Compacted,
     CompactionStarted,
@@ -22,8 +22,10 @@ from ollim_bot.domain.events import (
     ThinkingStreamed,
     ToolEnded,
     ToolFailed,
+    ToolLine,
     ToolRefused,
     ToolStarted,
+    ToolState,
     TurnEnded,
     UsageReported,
 )

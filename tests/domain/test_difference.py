@@ -16,11 +16,15 @@ from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietChoice, QuietHours, QuietSettings
-from ollim_bot.domain.rehearsal.difference import NOTHING_CHANGES, RehearsedSide, difference
+from ollim_bot.domain.rehearsal.difference import (
+    NOTHING_CHANGES,
+    RehearsedSide,
+    RehearsedWeek,
+    difference,
+    rehearse_week,
+)
 from ollim_bot.domain.rehearsal.findings import findings
-from ollim_bot.domain.rehearsal.fires import Assumptions, Fire
-from ollim_bot.domain.rehearsal.simulation import rehearse
-from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
+from ollim_bot.domain.rehearsal.simulation import Assumptions, Fire, rehearse
 from ollim_bot.domain.repeats import AfterDone, read_rhythm
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, occurrence_at

@@ -54,27 +54,6 @@ forks = st.builds(
 )
 
 
-@pytest.mark.parametrize(
-    ("is_prompted", "idle", "expected"),
-    [
-        (False, timedelta(0), IdleAction.KEEP),
-        (False, LIMIT - MOMENT, IdleAction.KEEP),
-        (False, LIMIT, IdleAction.PROMPT),
-        (False, timedelta(days=9), IdleAction.PROMPT),
-        (False, -timedelta(days=9), IdleAction.KEEP),
-        (True, timedelta(0), IdleAction.KEEP),
-        (True, LIMIT - MOMENT, IdleAction.KEEP),
-        (True, LIMIT, IdleAction.CLOSE),
-        (True, timedelta(days=9), IdleAction.CLOSE),
-        (True, -timedelta(days=9), IdleAction.KEEP),
-    ],
-)
-def test_an_idle_fork_is_asked_first_and_closed_after_the_same_time_again(
-    is_prompted: bool, idle: timedelta, expected: IdleAction
-) -> None:
-    assert replace(FORK, is_prompted=is_prompted).verdict(NOON + idle) is expected
-
-
 @given(forks, gaps)
 def test_nothing_is_done_before_the_time_is_over_whatever_the_clock_does(
     fork: Fork, gap: timedelta
@@ -250,16 +229,6 @@ def test_a_message_that_was_never_recorded_is_unknown() -> None:
 def test_what_is_recorded_is_found_at_once(records: list[ForkMessage], sent: ForkMessage) -> None:
     kept = with_fork_message(records, sent, sent.ts)
     assert lookup_fork_session(kept, sent.message_id, sent.ts) == ForkLookup(ForkStatus.LIVE, sent)
-
-
-@given(histories, few, few)
-def test_the_second_record_of_a_message_wins(
-    records: list[ForkMessage], first: ForkMessage, second: ForkMessage
-) -> None:
-    second = replace(second, message_id=first.message_id)
-    once = with_fork_message(records, first, first.ts)
-    twice = with_fork_message(once, second, second.ts)
-    assert [one for one in twice if one.message_id == first.message_id] == [second]
 
 
 @given(fork_messages, fork_messages)

@@ -209,12 +209,6 @@ def test_the_next_batch_is_the_head_of_the_line_and_of_one_kind(history: list[In
         assert isinstance(last, CommandCall) or isinstance(first, CommandCall)
 
 
-def test_an_input_is_accepted_once_also_after_its_end() -> None:
-    rows = [*accepted(message("a")), ended("a"), *accepted(message("a"))]
-    assert Inbox.of(rows).accepted == ()
-    assert Inbox.of(rows).has(InputId("a"))
-
-
 def test_a_further_attempt_keeps_what_the_tools_have_done_also_in_a_short_log() -> None:
     called = [ToolCalled(NOW, TurnId(turn), "Write", f"in {turn}") for turn in ("t1", "t2")]
     rows = [
@@ -244,18 +238,6 @@ def test_tools_of_a_turn_that_is_over_are_forgotten() -> None:
     assert Inbox.of([*rows, ended("a")]).tools == ()
     assert Inbox.of([*rows, ended("a"), taken("t2", "b")]).tools == ()
     assert Inbox.of([*rows, ended("a"), called]).tools == ()
-
-
-def test_what_a_turn_leaves_behind_without_an_end_waits_again_in_its_place() -> None:
-    rows = [*accepted(message("a"), message("b"), message("c")), taken("t1", "b")]
-    assert ids(Inbox.of(rows).waiting) == ["a", "c"]
-    assert ids(Inbox.of([*rows, taken("t2", "c")]).waiting) == ["a", "b"]
-
-
-def test_an_input_whose_row_was_lost_is_not_taken_by_a_turn_from_before_it_came() -> None:
-    rows = [*accepted(message("a")), taken("t1", "a", "b"), *accepted(message("b"))]
-    assert ids(Inbox.of(rows).taken) == ["a"]
-    assert ids(Inbox.of(rows).waiting) == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,7 @@ from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Late, Reminder, Rout
 from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, charged
-from ollim_bot.domain.rehearsal.fires import Assumptions, Ping
-from ollim_bot.domain.rehearsal.simulation import rehearse
+from ollim_bot.domain.rehearsal.simulation import Assumptions, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import late_rule

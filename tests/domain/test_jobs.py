@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -20,6 +20,7 @@ from tests.domain.strategies import (
 )
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.job_fields import COMMON, FIELDS
 from ollim_bot.domain.jobs import Chain, JobSpec, Late, Model, Reminder, ReportMode, Routine
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -83,22 +84,6 @@ def test_a_routine_must_come_only_when_its_file_says_so(must: bool | None, expec
     assert Routine(replace(SPEC, must=must), Cron.parse("0 9 * * *")).must is expected
 
 
-@pytest.mark.parametrize(
-    ("wall", "zone", "expected"),
-    [
-        (NINE, BERLIN, "2026-11-16T09:00:00+01:00"),
-        (datetime(2026, 3, 29, 2, 30), BERLIN, "2026-03-29T03:00:00+02:00"),
-        (datetime(2026, 10, 25, 2, 30), BERLIN, "2026-10-25T02:30:00+02:00"),
-        (datetime(2026, 3, 8, 2), NEW_YORK, "2026-03-08T03:00:00-04:00"),
-        (datetime(2026, 11, 16, 9, tzinfo=UTC), BERLIN, "2026-11-16T10:00:00+01:00"),
-    ],
-)
-def test_a_reminder_is_due_when_the_clocks_say_so(
-    wall: datetime, zone: ZoneInfo, expected: str
-) -> None:
-    assert Reminder(SPEC, wall).due(zone).isoformat() == expected
-
-
 @given(job_specs(), instants, zones)
 def test_a_moment_with_an_offset_is_that_moment_in_every_zone(
     spec: JobSpec, moment: datetime, default: ZoneInfo
@@ -118,13 +103,6 @@ def test_a_job_keeps_the_time_of_its_own_zone(
     following = daily.next_after(datetime(2026, 1, 1, tzinfo=UTC), default)
     assert following is not None
     assert following.astimezone(own).hour == 9
-
-
-@given(wall_times, zones)
-def test_a_reminder_is_never_early_by_the_clock_on_the_wall(wall: datetime, zone: ZoneInfo) -> None:
-    due = Reminder(SPEC, wall).due(zone)
-    shown = due.astimezone(UTC).astimezone(zone).replace(tzinfo=None)
-    assert wall <= shown <= wall + timedelta(days=1)
 
 
 @given(routines, st.datetimes(datetime(1975, 1, 1), datetime(2090, 1, 1)), zones)
@@ -182,3 +160,18 @@ def test_a_chain_of_n_follow_ups_makes_n_and_one_checks(chain: Chain) -> None:
         checks += 1
     assert checks == chain.max + 1
     assert chain.may_follow_up is (chain.depth < chain.max)
+
+
+def test_each_field_of_a_job_is_declared_once_and_stands_in_a_file_in_the_order_of_the_job() -> (
+    None
+):
+    # The text below the fields says these two.
+    of_the_body = ("message", "is_template")
+    attributes = [name for name in JobSpec.__dataclass_fields__ if name not in of_the_body]
+    assert [each.attribute for each in COMMON] == attributes
+    assert len({each.name for each in FIELDS}) == len(FIELDS)
+
+
+def test_no_two_fields_have_a_flag_in_common() -> None:
+    names = [name for each in FIELDS if each.flag for name in each.flag.names.split()]
+    assert len(set(names)) == len(names)

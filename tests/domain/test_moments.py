@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from ollim_bot.domain.event_spans import moved_span, read_span
+from ollim_bot.domain.calendar_events import moved_span, read_span
 from ollim_bot.domain.moments import (
     clock_change,
     clock_time,

@@ -154,23 +154,14 @@ def test_what_is_read_as_an_occurrence_is_one(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "routine",
-        "routine:a",
-        "routine:a:",
-        "routine::2026-11-16T08:00:00Z",
-        "habit:a:2026-11-16T08:00:00Z",
-        "routine:a:tomorrow",
-        "routine:a:2026-11-16T08:00:00",
-        "routine:a:2026-11-16T09:00:00+01:00",
-        "routine:a:2026-11-16",
-        "routine:a:2026-13-16T08:00:00Z",
-        "routine:a:0001-01-01T00:00:00+23:00",
-        "reminder:a:2026-11-16T08:00:00Z:manual:manual",
-        "webhook:a:key:manual",
+        "", "routine", "routine:a", "routine:a:", "routine::2026-11-16T08:00:00Z",
+        "habit:a:2026-11-16T08:00:00Z", "routine:a:tomorrow", "routine:a:2026-11-16T08:00:00",
+        "routine:a:2026-11-16T09:00:00+01:00", "routine:a:2026-11-16",
+        "routine:a:2026-13-16T08:00:00Z", "routine:a:0001-01-01T00:00:00+23:00",
+        "reminder:a:2026-11-16T08:00:00Z:manual:manual", "webhook:a:key:manual",
         "webhook:a:key:delivery",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_occurrence_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an occurrence"):
         Occurrence.parse(text)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.agent_caller import LONGEST_COMMAND, MOST_WORDS, quoted, shell_words
+from ollim_bot.domain.events import tool_label
 from ollim_bot.domain.permissions import (
     FILE_ARGUMENTS,
     LONGEST_GRANT,

@@ -1,15 +1,18 @@
+"""Phrases and what they mean, of `phrases.txt`."""
+
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.domain import phrase_tables as tables
+from tests.phrase_files import Row, pairs, read
 
 from ollim_bot.domain.moments import describe, duration_in_words, instant
 from ollim_bot.domain.phrases.durations import parse_duration
@@ -18,19 +21,44 @@ from ollim_bot.errors import BadPhrase
 
 pytestmark = pytest.mark.same_fixtures
 
-zones = st.sampled_from([ZoneInfo(name) for name in tables.ZONES])
+NOW = datetime(2026, 11, 18, 10, 0)
+ZONES = ("America/New_York", "Europe/Berlin", "Australia/Lord_Howe")
+
+_TABLES = read(Path(__file__).with_name("phrases.txt"))
+
+
+def _length(words: str) -> timedelta:
+    unit, _, count = words.partition("=")
+    return timedelta(**{unit: int(count)})
+
+
+MOMENTS = pairs(_TABLES["moments"])
+WITH_OFFSET = pairs(_TABLES["with an offset"])
+REFUSED_MOMENTS = pairs(_TABLES["refused moments"])
+DURATIONS = {phrase: _length(words) for phrase, words in _TABLES["durations"]}
+REFUSED_DURATIONS = pairs(_TABLES["refused durations"])
+SHIFTS: list[Row] = _TABLES["shifts"]
+
+VOCABULARY = """
+    today tomorrow tonight this next day after the on at in from now and a an half quarter past to
+    of morning afternoon evening night noon midnight o'clock am pm mon friday sat sunday jan feb
+    december 24 3rd 31st 2026 2027 0 7 9 12 13 25 9:30 21:30 12am 9pm 20m 1h 90 minutes hours week
+    months nine twenty 2026-12-24 2026-12-24t18:00 12/11 , . - z
+"""
+
+zones = st.sampled_from([ZoneInfo(name) for name in ZONES])
 seconds_of_25_years = st.datetimes(datetime(2025, 1, 1), datetime(2050, 1, 1)).map(
     lambda wall: wall.replace(microsecond=0, tzinfo=UTC)
 )
 seconds_of_10_years = st.integers(1, 10 * 365 * 86400).map(lambda count: timedelta(seconds=count))
 presents = st.builds(lambda moment, zone: moment.astimezone(zone), seconds_of_25_years, zones)
-word_salads = st.lists(st.sampled_from(tables.VOCABULARY.split()), max_size=7).map(" ".join)
+word_salads = st.lists(st.sampled_from(VOCABULARY.split()), max_size=7).map(" ".join)
 texts = st.text() | st.text("0123456789:./-apmhsd ") | word_salads
 
 
-@pytest.fixture(params=tables.ZONES)
+@pytest.fixture(params=ZONES)
 def now(request: pytest.FixtureRequest) -> datetime:
-    return tables.NOW.replace(tzinfo=ZoneInfo(request.param))
+    return NOW.replace(tzinfo=ZoneInfo(request.param))
 
 
 def same_instant(one: datetime, other: datetime) -> bool:
@@ -61,20 +89,20 @@ def assert_examples_are_moments(refusal: BadPhrase, now: datetime) -> None:
 
 
 def test_a_phrase_names_one_moment(now: datetime) -> None:
-    for phrase, wall in tables.MOMENTS.items():
+    for phrase, wall in MOMENTS.items():
         moment = parse_moment(phrase, now)
         assert moment.replace(tzinfo=None) == datetime.fromisoformat(wall), phrase
         assert moment.tzinfo is now.tzinfo, phrase
 
 
-@pytest.mark.parametrize(("phrase", "expected"), tables.WITH_OFFSET.items())
+@pytest.mark.parametrize(("phrase", "expected"), WITH_OFFSET.items())
 def test_an_offset_is_obeyed(phrase: str, expected: str, now: datetime) -> None:
     moment = parse_moment(phrase, now)
     assert same_instant(moment, datetime.fromisoformat(expected))
     assert moment.tzinfo is now.tzinfo
 
 
-@pytest.mark.parametrize(("zone", "present", "phrase", "expected"), tables.SHIFTS)
+@pytest.mark.parametrize(("zone", "present", "phrase", "expected"), SHIFTS)
 def test_where_the_clocks_change(zone: str, present: str, phrase: str, expected: str) -> None:
     """A gap means its end, a repeated time the first; days are wall-clock days, hours elapse."""
     now = datetime.fromisoformat(present).astimezone(ZoneInfo(zone))
@@ -132,28 +160,26 @@ def assert_told_why(parse: Callable[[str], object], phrase: str, reason: str) ->
 
 
 def test_a_refused_moment_is_told_why_and_what_would_do(now: datetime) -> None:
-    for phrase, reason in tables.REFUSED_MOMENTS.items():
+    for phrase, reason in REFUSED_MOMENTS.items():
         refusal = assert_told_why(lambda text: parse_moment(text, now), phrase, reason)
         assert_examples_are_moments(refusal, now)
 
 
 def test_a_phrase_names_one_duration() -> None:
     wrong = {
-        phrase: length
-        for phrase, length in tables.DURATIONS.items()
-        if parse_duration(phrase) != length
+        phrase: length for phrase, length in DURATIONS.items() if parse_duration(phrase) != length
     }
     assert wrong == {}
 
 
 def test_a_refused_duration_is_told_why_and_what_would_do() -> None:
-    for phrase, reason in tables.REFUSED_DURATIONS.items():
+    for phrase, reason in REFUSED_DURATIONS.items():
         refusal = assert_told_why(parse_duration, phrase, reason)
         assert all(parse_duration(example) for example in examples_in(refusal)), phrase
 
 
 def test_every_duration_can_follow_in(now: datetime) -> None:
-    for phrase, length in tables.DURATIONS.items():
+    for phrase, length in DURATIONS.items():
         moment = parse_moment(f"in {phrase.lower().removeprefix('in ')}", now)
         assert moment.astimezone(UTC) - now.astimezone(UTC) == length
 

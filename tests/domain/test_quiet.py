@@ -330,20 +330,6 @@ def test_a_digest_is_kept_as_it_is(arrivals: list[HeldMessage]) -> None:
 
 
 @given(messages)
-def test_everything_that_waits_is_in_the_digest_once_and_in_order(
-    arrivals: list[HeldMessage],
-) -> None:
-    waiting = sorted(waiting_after(arrivals).waiting, key=lambda each: each.message.at)
-    lines = brought(*waiting).text.splitlines()[1:]
-    if len(lines) == len(waiting):
-        for line, each in zip(lines, waiting, strict=True):
-            assert ("Pick one" if each.message.card == BUTTON else each.message.text) in line
-            assert f"{each.message.at.hour}:{each.message.at.minute:02} ·" in line
-    else:
-        assert sum(each.message.card == BUTTON for each in waiting) > MOST_LINES_WITH_BUTTONS
-
-
-@given(messages)
 def test_of_one_key_and_of_one_message_only_the_newest_waits(arrivals: list[HeldMessage]) -> None:
     waiting = waiting_after(arrivals).waiting
     ids = [each.message.id for each in waiting]

@@ -17,17 +17,15 @@ from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.rehearsal.findings import FindingKind, findings
-from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire, Ping
-from ollim_bot.domain.rehearsal.phone import push_days
-from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
+from ollim_bot.domain.rehearsal.findings import FindingKind, findings, push_days, warnings
+from ollim_bot.domain.rehearsal.simulation import Assumptions, Fire, Ping, Rehearsal, rehearse
 from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between
 
 
 def rehearsed(*jobs: ScheduledJob, now: datetime = NOW, days: int = 1, **more: Any) -> Rehearsal:
     config = RuntimeConfig(bg_concurrency=more.pop("places", 3))
-    limits = {name: more.pop(name) for name in ("guess", "most") if name in more}
+    limits = {name: more.pop(name) for name in ("length", "most") if name in more}
     at = Assumptions(now, BERLIN, PingBudget.full(now), config, **more)
     return rehearse(jobs, at, days, **limits)
 
@@ -59,7 +57,7 @@ def test_what_is_paused_or_later_is_not_there() -> None:
 
 
 def test_a_routine_whose_run_still_goes_is_skipped() -> None:
-    found = rehearsed(routine("often", "31-36 14 * * *"), guess=AssumedRuns(2.5 * MINUTE))
+    found = rehearsed(routine("often", "31-36 14 * * *"), length=2.5 * MINUTE)
     assert [fire.reason for fire in found.fires[:6]] == [
         *(None, SkipReason.OVERLAP, SkipReason.OVERLAP),
         *(None, SkipReason.OVERLAP, SkipReason.OVERLAP),
@@ -70,7 +68,7 @@ def test_a_routine_whose_run_still_goes_is_skipped() -> None:
 
 
 def test_a_run_as_long_as_the_pause_overlaps() -> None:
-    found = rehearsed(routine("often", "40-42/2 14 * * *"), guess=AssumedRuns(2 * MINUTE))
+    found = rehearsed(routine("often", "40-42/2 14 * * *"), length=2 * MINUTE)
     assert found.fires[1].reason is SkipReason.OVERLAP
 
 
@@ -252,7 +250,7 @@ def test_three_that_meet_are_named_once_and_two_are_not() -> None:
 def test_no_run_is_guessed_to_take_longer_than_it_may() -> None:
     config = RuntimeConfig(bg_fork_timeout=60)
     found = rehearse([], Assumptions(NOW, BERLIN, PingBudget.full(NOW), config), 1)
-    assert found.guess == AssumedRuns(MINUTE)
+    assert found.length == MINUTE
 
 
 def test_it_ends_early_rather_than_never() -> None:
@@ -282,7 +280,7 @@ def test_no_rule_is_ever_broken(
         for number, (cron, background, aloud) in enumerate(lines)
     ]
     run = timedelta(seconds=length)
-    found = rehearsed(*jobs, places=places, guess=AssumedRuns(run))
+    found = rehearsed(*jobs, places=places, length=run)
     due = [
         (moment, key_of(job))
         for job in jobs
@@ -330,3 +328,36 @@ def test_what_rings_on_the_phone_is_counted_as_it_would_be_sent() -> None:
         (day,) = push_days(rehearsed(*jobs, quiet=quiet, pushes=what))
         # A heads-up, a card and its end; another heads-up and the digest; an answer and a ping.
         assert (day.must, day.total) == (2, total), what
+
+
+def warned(job: ScheduledJob, *others: ScheduledJob) -> Sequence[str]:
+    return warnings(job, others, Assumptions(NOW, BERLIN, PingBudget.full(NOW), RuntimeConfig()))
+
+
+def test_a_new_job_that_comes_when_others_do_is_warned_of() -> None:
+    others = [routine(name, "0 9 * * *", allow_ping=False) for name in "abc"]
+    new = reminder("new", datetime(2026, 11, 16, 9, tzinfo=BERLIN))
+    assert warned(new, *others) == ["That is when 3 others run."]
+    assert warned(new, *others[:1]) == []
+    assert warned(reminder("new", NOW + HOUR), *others) == []
+    paused = [routine(name, "0 9 * * *", enabled=False) for name in "xyz"]
+    assert warned(new, *paused) == []
+    assert not warned(new, *others * 400)
+
+
+def test_a_new_job_that_empties_the_budget_is_warned_of() -> None:
+    others = [routine(f"o{hour}", f"0 {hour} * * 2") for hour in (8, 9, 10, 11, 12)]
+    tuesday = routine("new", "30-58/7 12 * * 2")
+    assert warned(tuesday, *others) == ["The ping budget would run dry on Tue."]
+    assert warned(routine("quiet", "30-58/7 12 * * 2", allow_ping=False), *others) == []
+    assert warned(routine("new", "*/5 * * * *")) == [
+        "The ping budget would run dry on 8 days, first today."
+    ]
+
+
+def test_a_new_job_that_leaves_too_little_to_another_is_warned_of() -> None:
+    just_enough = routine("other", "0-40/10 12 * * 2")
+    assert warned(just_enough) == []
+    assert warned(routine("new", "50 11 * * 2"), just_enough) == [
+        "The ping budget would run dry on Tue."
+    ]

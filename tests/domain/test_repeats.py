@@ -13,8 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.domain.cron_oracle import MINUTE
-from tests.domain.schedule_oracle import quarters
+from tests.domain.cron_oracle import MINUTE, quarters
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.repeats import AfterDone, DayRule, Repeat, read_rhythm

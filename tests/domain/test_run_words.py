@@ -13,8 +13,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget, PingRefused, charged
 from ollim_bot.domain.receipts import due_things
 from ollim_bot.domain.run_history import RunStory
-from ollim_bot.domain.run_pages import run_object
-from ollim_bot.domain.run_words import decisions, reason, sources_of, why
+from ollim_bot.domain.run_words import decisions, reason, run_object, sources_of, why
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy, thing_looked_at
 
 NOW = datetime(2026, 11, 15, 15, tzinfo=UTC)

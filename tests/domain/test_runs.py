@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import reminders, routines, webhooks
 
-from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine
+from ollim_bot.domain.jobs import Job, JobSpec, ReportMode
 from ollim_bot.domain.run_words import outcome
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 
@@ -66,36 +64,14 @@ def test_the_policy_of_a_run_is_what_its_job_says(job: Job, tools: tuple[str, ..
         spec.update_main_session,
         spec.allow_ping,
     )
+    assert policy.must is (not isinstance(job, WebhookSpec) and job.must)
 
 
-@pytest.mark.parametrize(
-    ("job", "must"),
-    [
-        (Reminder(SPEC, NOON), True),
-        (Reminder(replace(SPEC, must=False), NOON), False),
-        (Reminder(SPEC, NOON, Chain(2)), False),
-        (Reminder(replace(SPEC, must=True), NOON, Chain(2)), True),
-        (Reminder(replace(SPEC, allow_ping=False), NOON), False),
-        (Routine(SPEC, Cron.parse("0 9 * * *")), False),
-        (Routine(replace(SPEC, must=True), Cron.parse("0 9 * * *")), True),
-        (WebhookSpec(SPEC, {}), False),
-    ],
-)
-def test_a_run_must_speak_where_its_job_must_come(job: Job, must: bool) -> None:
-    assert RunPolicy.of_job(job, ()).must is must
-
-
-@pytest.mark.parametrize(
-    ("kind", "is_background"),
-    [
-        (RunKind.MAIN, False),
-        (RunKind.FORK, False),
-        (RunKind.BACKGROUND, True),
-        (RunKind.ISOLATED, True),
-    ],
-)
-def test_two_kinds_of_runs_are_in_the_background(kind: RunKind, is_background: bool) -> None:
-    assert kind.is_background is is_background
+def test_two_kinds_of_runs_are_in_the_background() -> None:
+    assert [kind for kind in RunKind if kind.is_background] == [
+        RunKind.BACKGROUND,
+        RunKind.ISOLATED,
+    ]
 
 
 @pytest.mark.parametrize(

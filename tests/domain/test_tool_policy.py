@@ -42,15 +42,6 @@ def test_nothing_is_wrong_with_what_is_allowed_by_default(pattern: str) -> None:
     assert str(Pattern.of(pattern)) == pattern
 
 
-def test_the_background_may_do_less_than_the_main_session() -> None:
-    def by_main(text: str) -> bool:
-        prefixes = [each[:-1] for each in MAIN_TOOLS if each.endswith("*")]
-        return text in MAIN_TOOLS or any(text.startswith(prefix) for prefix in prefixes)
-
-    assert all(map(by_main, DEFAULT_BG_TOOLS))
-    assert not {"WebFetch", "Write(./**.md)"} & set(DEFAULT_BG_TOOLS)
-
-
 @pytest.mark.parametrize(
     ("pattern", "words"),
     [

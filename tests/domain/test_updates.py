@@ -167,30 +167,6 @@ def test_what_came_back_gives_way_first_when_more_is_appended() -> None:
     assert gave_way == updates(10)
 
 
-@pytest.mark.parametrize("claimed", [1, 10, 25])
-@pytest.mark.parametrize("appended", [0, 1, 9, 10, 30])
-def test_a_claim_that_never_left_the_file_comes_back_once(claimed: int, appended: int) -> None:
-    """Even if later updates have displaced all claimed ones."""
-    file = after_appends(updates(claimed))
-    claim = file
-    later = after_appends(updates(appended, claimed), file)
-    assert later.restored(claim) == later
-    assert later.restored(claim).restored(claim) == later
-
-
-@pytest.mark.parametrize("claimed", [1, 10, 25])
-@pytest.mark.parametrize("appended", [0, 1, 9, 10, 30])
-def test_a_claim_that_never_left_the_file_leaves_it_when_committed(
-    claimed: int, appended: int
-) -> None:
-    file = after_appends(updates(claimed))
-    claim = file
-    committed = after_appends(updates(appended, claimed), file).committed(claim)
-    assert len(committed.entries) + committed.omitted == appended
-    assert not set(committed.entries) & set(claim.entries)
-    assert committed.committed(claim) == committed
-
-
 @settings(max_examples=40)
 @given(pending_updates(), pending_updates())
 def test_an_empty_claim_changes_nothing(pending: PendingUpdates, other: PendingUpdates) -> None:

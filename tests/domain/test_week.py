@@ -9,14 +9,12 @@ from tests.domain.rehearsal_jobs import BERLIN, NOW, routine
 from tests.web.weeks import full_week
 
 from ollim_bot.domain.costs import PastCosts
-from ollim_bot.domain.forecast import forecast
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal.findings import findings
-from ollim_bot.domain.rehearsal.fires import Assumptions
-from ollim_bot.domain.rehearsal.simulation import rehearse
+from ollim_bot.domain.rehearsal.simulation import Assumptions, rehearse
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
-from ollim_bot.domain.week import week_of
+from ollim_bot.domain.week import forecast, week_of
 
 
 def test_each_moment_of_each_rhythm_stands_once_in_its_hour() -> None:

@@ -38,17 +38,11 @@ def test_the_text_is_what_the_owner_wants_to_be_reminded_of(words: str, text: st
 @pytest.mark.parametrize(
     "words",
     [
-        "drink water",
-        "check the oven",
-        "read 20 pages",
-        "look after the plants",
-        "ask mum about the keys",
-        "remind me to check my mail",
-        "remind me to look at the roast",
-        "remind me to check if the door is locked",
-        "Buy:\n- milk\n- eggs",
+        "drink water", "check the oven", "read 20 pages", "look after the plants",
+        "ask mum about the keys", "remind me to check my mail", "remind me to look at the roast",
+        "remind me to check if the door is locked", "Buy:\n- milk\n- eggs",
     ],
-)
+)  # fmt: skip
 def test_what_the_owner_does_comes_as_it_is(words: str) -> None:
     assert made(words)[1] == {"plain": True}
 
@@ -56,22 +50,14 @@ def test_what_the_owner_does_comes_as_it_is(words: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "plan my day",
-        "What matters today?",
-        "tell me the weather",
-        "summarise my inbox",
-        "check my mail for the invoice",
-        "check whether the parcel has come",
-        "read the news and tell me what matters",
-        "look up the trains to Bern",
-        "search the web for a plumber",
-        "remind me to take an umbrella if it rains",
-        "remind me what I have to do",
-        "Ask how the interview went.",
-        "If the owner has not left, ping.",
-        "x" * 1001,
+        "plan my day", "What matters today?", "tell me the weather", "summarise my inbox",
+        "check my mail for the invoice", "check whether the parcel has come",
+        "read the news and tell me what matters", "look up the trains to Bern",
+        "search the web for a plumber", "remind me to take an umbrella if it rains",
+        "remind me what I have to do", "Ask how the interview went.",
+        "If the owner has not left, ping.", "x" * 1001,
     ],
-)
+)  # fmt: skip
 def test_what_is_to_be_looked_up_read_or_judged_is_a_run(words: str) -> None:
     assert made(words)[1] == {}
 

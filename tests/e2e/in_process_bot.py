@@ -28,7 +28,7 @@ from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.clock import MovableClock
 from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 from ollim_bot.surfaces.ntfy.channel import NtfyChannel

@@ -20,7 +20,6 @@ from uuid import uuid4
 
 from devtools.doubles.engine import FakeSession
 
-from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -35,6 +34,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
+    tool_label,
 )
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.stream import SENTENCES

@@ -36,12 +36,12 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # 330 and 70 for the first five; a little is added, since the watcher of the files looks at its own
 # pace.
 LIMITS = {
-    "message": (276, 62),
+    "message": (275, 60),
     "plain reminder": (350, 78),
-    "done": (190, 56),
-    "reminder through the agent": (566, 111),
-    "fork": (360, 76),
-    "save": (230, 54),
+    "done": (183, 52),
+    "reminder through the agent": (566, 110),
+    "fork": (344, 68),
+    "save": (217, 53),
 }
 
 

@@ -22,7 +22,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.push import set_up_phone
 from ollim_bot.domain.push import Pairing
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 
 TOPIC, REPLIES = "ollim-out", "ollim-in"
 WATER = "Drink water."

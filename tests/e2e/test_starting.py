@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.e2e import fork_server
 from tests.e2e.bot import PROGRAM, Bot
-from tests.e2e.conftest import Scene, running
+from tests.e2e.conftest import Scene
 from tests.install.removal_paths import listed_paths
 from tests.patience import patience
 
@@ -36,7 +36,7 @@ async def run_to_its_end(bot: Bot) -> tuple[int, str]:
 @pytest.mark.real_engine
 @pytest.mark.real_process
 async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path: Path) -> None:
-    """Started as a person starts it; the conversation goes on after a second start."""
+    """Started as a person starts it; the conversation goes on after a restart and a new start."""
     bot = Bot(tmp_path / "home", None, {"OLLIM_WEB_PROT": "80"})
     bot.home.mkdir()
     try:
@@ -55,6 +55,8 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert "not a language model" in await bot.ask("hello")
         session = bot.session()
         await _a_second_start_and_a_taken_port_are_told(bot, tmp_path / "other")
+        await _a_restart_by_command_goes_on(bot)
+        assert bot.session() == session
 
         assert await bot.stop(signal.SIGINT) == 0
         assert not (bot.data / "state" / "bot.pid").exists()
@@ -66,7 +68,8 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         await bot.start(command=("-c", _IN_A_GROUP_OF_ITS_OWN))
         assert "hello" in await bot.ask("what did I say before?")
         assert bot.session() == session
-        assert [row["event"] for row in bot.rows("session_history.jsonl")] == ["created"]
+        events = [row["event"] for row in bot.rows("session_history.jsonl")]
+        assert events == ["created", "restarting"]
         assert "drink water" in await bot.ask("remind me in 3 hours to drink water")
         os.killpg(bot.pid, signal.SIGTERM)
         assert await bot.stop() == 0, "a signal to the whole group"
@@ -100,6 +103,19 @@ async def _a_second_start_and_a_taken_port_are_told(bot: Bot, other_home: Path) 
     assert "Traceback" not in err
 
 
+async def _a_restart_by_command_goes_on(bot: Bot) -> None:
+    """It takes nothing from the folder in which it was started."""
+    for name in ("ollim_bot", "json", "asyncio", "sitecustomize"):
+        (bot.home / f"{name}.py").write_text("raise SystemExit('from the start folder')\n")
+    starts = bot.output.read_text().count("is running with")
+    await bot.command("/restart")
+    await bot.until(lambda: bot.output.read_text().count("is running with") > starts)
+    await bot.reconnect()
+    assert "hello" in await bot.ask("what did I say before?")
+    for path in bot.home.glob("*.py"):
+        path.unlink()
+
+
 @pytest.mark.own_process
 async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
     bot = Bot(tmp_path, None, {"OLLIM_WEB_PORT": "0", "OLLIM_LOG": "error"})
@@ -112,31 +128,6 @@ async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(patience()):
             await process.wait()
-
-
-@pytest.mark.real_engine
-async def test_a_restart_by_command_goes_on_with_the_conversation(tmp_path: Path) -> None:
-    """An earlier start with a model server that never answered does not matter."""
-    async with running(Bot(tmp_path, "http://127.0.0.1:9")) as wrong:
-        assert await wrong.stop() == 0
-    async with running(Bot(tmp_path, None)) as newcomer:
-        await _goes_on_after_a_restart(newcomer)
-
-
-async def _goes_on_after_a_restart(newcomer: Bot) -> None:
-    for name in ("ollim_bot", "json", "asyncio", "sitecustomize"):
-        (newcomer.home / f"{name}.py").write_text("raise SystemExit('from the start folder')\n")
-    assert "not a language model" in await newcomer.ask("hello")
-    before = newcomer.session()
-    starts = newcomer.output.read_text().count("is running with")
-    await newcomer.command("/restart")
-    await newcomer.until(lambda: newcomer.output.read_text().count("is running with") > starts)
-    await newcomer.reconnect()
-
-    assert "hello" in await newcomer.ask("what did I say before?")
-    assert newcomer.session() == before
-    events = [row["event"] for row in newcomer.rows("session_history.jsonl")]
-    assert events == ["created", "restarting"]
 
 
 @pytest.mark.own_process

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.domain.provider import NOT_SIGNED_IN, LoginStatus
-from ollim_bot.engine.login import log_in, log_out, login_mark, login_status
+from ollim_bot.engine.launcher import log_in, log_out, login_mark, login_status
 from ollim_bot.errors import EngineError
 
 pytestmark = pytest.mark.real_engine

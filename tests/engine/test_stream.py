@@ -252,7 +252,7 @@ def test_the_size_of_the_last_request_counts_with_what_was_cached() -> None:
 
 
 def test_the_cost_goes_on_when_the_process_is_another() -> None:
-    reader = TurnReader({}, cost=CostCounter(before=1.0))
+    reader = TurnReader({}, cost=CostCounter(before=Usage(cost_usd=1.0)))
     list(reader.read(result(total_cost_usd=0.5)))
     list(reader.read(IDLE))
     assert reader.usage.cost_usd == 1.5
@@ -268,7 +268,7 @@ def test_the_cost_goes_on_when_the_process_is_another() -> None:
     ],
 )
 def test_what_an_earlier_session_had_cost_is_not_counted(total: float | None, own: float) -> None:
-    reader = TurnReader({}, cost=CostCounter(restored=7.0))
+    reader = TurnReader({}, cost=CostCounter(restored=Usage(cost_usd=7.0)))
     list(reader.read(result(total_cost_usd=total)))
     list(reader.read(IDLE))
     assert reader.usage.cost_usd == own

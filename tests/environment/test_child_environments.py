@@ -15,8 +15,7 @@ from tests.patience import patience
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.engine.bridge import Programs
 from ollim_bot.engine.engine import ClaudeEngine
-from ollim_bot.engine.launcher import engine_variables
-from ollim_bot.engine.login import log_out, login_status
+from ollim_bot.engine.launcher import engine_variables, log_out, login_status
 from ollim_bot.environment import child_environment
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths

@@ -36,6 +36,12 @@ class ForkScene:
         return self.scene.stores.fork.read()
 
     @property
+    def open(self) -> Fork:
+        """The fork, which has to be open."""
+        assert self.fork is not None
+        return self.fork
+
+    @property
     def main(self) -> SessionId | None:
         return self.scene.stores.session.read()
 
@@ -45,7 +51,7 @@ class ForkScene:
 
     @property
     def titles(self) -> list[str]:
-        return [message.card.title for message in self.cards if message.card is not None]
+        return [card.title for card in self.scene.cards]
 
     @property
     def events(self) -> list[SessionEvent]:
@@ -76,8 +82,7 @@ class ForkScene:
         return next((each for each in buttons if each.label == label), None)
 
     def entry(self) -> ChatMessage:
-        assert self.fork is not None
-        return self.scene.message(MessageId(f"fork-{self.fork.id}"))
+        return self.scene.message(MessageId(f"fork-{self.open.id}"))
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
-from tests.conversation.scene import scripted
+from tests.conversation.scene import card_of, scripted
 from tests.forks.fork_scene import ENTER, EXIT, ForkScene, fork_scene, reports
 
 from ollim_bot.domain.cards import ButtonStyle, Color
@@ -24,8 +24,7 @@ async def test_a_topic_is_answered_in_a_branch_of_the_main_session() -> None:
         await at.scene.ask("hi")
         main = at.main
         await at.enter("a trip to Rome")
-        fork = at.fork
-        assert fork is not None
+        fork = at.open
         assert engine.opened[-1].spec.branch_of == main
         assert engine.prompts[-1].startswith(
             "[fork-started] Topic: a trip to Rome\n[2026-02-24 Tue"
@@ -41,13 +40,14 @@ async def test_without_a_topic_it_waits_for_the_owner() -> None:
     async with fork_scene(engine := scripted("I am here.")) as at:
         await at.enter()
         assert engine.prompts[-1].startswith("[fork-started] No topic yet.")
+        said = "What is said here stays separate from the main conversation."
+        assert card_of(at.entry()).description == said
 
 
 async def test_the_entry_card_names_the_topic_and_three_ways_out() -> None:
     async with fork_scene(scripted()) as at:
         await at.enter("taxes")
-        card = at.entry().card
-        assert card is not None
+        card = card_of(at.entry())
         assert (card.title, card.description) == ("Side conversation", "Topic: taxes")
         assert card.color is Color.PURPLE
         assert [(one.label, one.action, one.style) for one in card.buttons] == [
@@ -57,20 +57,11 @@ async def test_the_entry_card_names_the_topic_and_three_ways_out() -> None:
         ]
 
 
-async def test_a_card_without_a_topic_says_that_it_is_separate() -> None:
-    async with fork_scene(scripted()) as at:
-        await at.enter()
-        card = at.entry().card
-        assert card is not None
-        assert card.description == "What is said here stays separate from the main conversation."
-
-
 async def test_while_it_is_open_every_message_goes_to_it_and_that_is_seen() -> None:
     async with fork_scene(scripted("Hello.", "Rome.", "In May.", "Back.")) as at:
         await at.scene.ask("hi")
         await at.enter("Rome")
-        fork = at.fork
-        assert fork is not None
+        fork = at.open
         assert at.scene.chat.status.fork == OpenFork("Rome", MessageId(f"fork-{fork.id}"))
         assert at.scene.surface.statuses[-1].fork == at.scene.chat.status.fork
         assert await at.scene.ask("when?") == "In May."
@@ -88,9 +79,8 @@ async def test_the_agent_opens_one_when_its_turn_has_ended() -> None:
     engine.then(CallsTool(ENTER, {"topic": "Rome", "idle_timeout": 25}), Says("Let us branch off."))
     async with fork_scene(engine.answers("Rome, then.")) as at:
         await at.scene.ask("plan Rome")
-        assert at.fork is not None
-        assert at.fork.topic == "Rome"
-        assert at.fork.idle_limit.total_seconds() == 25 * 60
+        assert at.open.topic == "Rome"
+        assert at.open.idle_limit.total_seconds() == 25 * 60
         assert [answer.text for answer in at.scene.answers] == ["Let us branch off.", "Rome, then."]
 
 
@@ -100,8 +90,7 @@ async def test_an_agent_that_asks_twice_opens_one() -> None:
     )
     async with fork_scene(engine.answers("Here.")) as at:
         await at.scene.ask("branch off")
-        assert at.fork is not None
-        assert at.fork.topic == "a"
+        assert at.open.topic == "a"
         assert at.titles == ["Side conversation"]
 
 
@@ -111,8 +100,7 @@ async def test_there_is_one_at_a_time_and_none_in_another() -> None:
         answer = await at.scene.chat.command("web", "/fork Paris")
         assert answer.is_error
         assert answer.text.startswith("You are in a side conversation already.")
-        assert at.fork is not None
-        assert at.fork.topic == "Rome"
+        assert at.open.topic == "Rome"
 
 
 async def test_it_thinks_as_forks_are_set_to_and_has_its_own_model() -> None:
@@ -132,8 +120,7 @@ async def test_a_model_that_is_too_small_is_replaced_and_the_card_says_so() -> N
         at.scene.store.run(lambda tx: tx.messages.add(long))
         await at.enter("Rome")
         assert engine.opened[-1].spec.model == "sonnet"
-        card = at.entry().card
-        assert card is not None
+        card = card_of(at.entry())
         assert "does not fit into haiku, so sonnet answers here" in card.description
 
 
@@ -161,17 +148,8 @@ async def test_one_whose_first_turn_fails_can_still_be_left() -> None:
         assert "It failed" in at.scene.told[-1]
         await at.press("Leave it")
         assert at.fork is None
-        assert at.titles[-1] == "Side conversation ended — nothing kept"
-
-
-async def test_that_it_has_ended_is_said_in_the_main_conversation() -> None:
-    async with fork_scene(ScriptedEngine()) as at:
-        await at.enter("Rome")
-        await at.press("Leave it")
-        cards = [each for each in at.scene.log if each.card is not None]
-        assert [(each.card.title, each.in_fork) for each in cards if each.card] == [
-            ("Side conversation", True),
-            ("Side conversation ended — nothing kept", False),
+        assert [(card_of(each).title, each.in_fork) for each in at.cards][1:] == [
+            ("Side conversation ended — nothing kept", False)
         ]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from devtools.doubles.engine import Says, ScriptedEngine, Waits
-from tests.conversation.scene import scripted
-from tests.forks.fork_scene import EXIT, SAVE, fork_scene, reports
+from tests.conversation.scene import card_of, scripted
+from tests.forks.fork_scene import EXIT, SAVE, ForkScene, fork_scene, reports
 
 from ollim_bot.conversation import texts
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.sessions import SessionChange
 
 
@@ -15,8 +17,7 @@ async def test_saving_makes_the_fork_the_main_conversation() -> None:
         await at.scene.ask("hi")
         before = at.main
         await at.enter("Rome")
-        fork = at.fork
-        assert fork is not None
+        fork = at.open
         await at.press("Keep all of it")
         assert at.fork is None
         assert at.main == fork.session
@@ -51,29 +52,23 @@ async def test_a_report_queues_a_summary_and_drops_the_fork() -> None:
         assert at.main == before
         assert at.scene.pending == ["We chose Rome."]
         assert [answer.text for answer in at.scene.answers] == ["Hello.", "Rome."]
-        card = at.cards[-1].card
-        assert card is not None
+        card = card_of(at.cards[-1])
         assert card.title == "Side conversation ended — summary kept"
         assert card.description == "We chose Rome."
 
 
-async def test_an_agent_that_does_not_report_is_reported_for() -> None:
-    async with fork_scene(scripted("Rome is best in May." + "x" * 600, "No.")) as at:
+@pytest.mark.parametrize(
+    ("answers", "last"), [(["No."], "No."), ([], "Rome is best in May." + "x" * 480)]
+)
+async def test_an_agent_that_does_not_report_is_reported_for(answers: list[str], last: str) -> None:
+    engine = scripted("Rome is best in May." + "x" * 600, *answers)
+    async with fork_scene(engine if answers else engine.then()) as at:
         await at.enter("Rome")
         await at.press("Keep a summary")
         assert at.fork is None
         (summary,) = at.scene.pending
         assert summary.startswith("A side conversation about “Rome” ended.")
-        assert summary.endswith("Its last answer began: No.")
-
-
-async def test_what_is_reported_for_an_agent_is_cut_and_comes_from_its_last_answer() -> None:
-    engine = scripted("Rome is best in May." + "x" * 600).then()
-    async with fork_scene(engine) as at:
-        await at.enter("Rome")
-        await at.press("Keep a summary")
-        (summary,) = at.scene.pending
-        assert summary.endswith("Rome is best in May." + "x" * 480)
+        assert summary.endswith(f"Its last answer began: {last}")
 
 
 async def test_leaving_drops_everything() -> None:
@@ -109,8 +104,7 @@ async def test_the_owner_is_asked_when_the_agent_wants_to_save() -> None:
     engine = scripted("Rome.").then(SAVE, Says("Shall I?"))
     async with fork_scene(engine) as at:
         await at.enter("Rome")
-        fork = at.fork
-        assert fork is not None
+        fork = at.open
         await at.scene.ask("keep this")
         assert at.titles[-1] == "Keep all of this side conversation?"
         assert at.fork is not None
@@ -134,19 +128,27 @@ async def test_the_owner_may_keep_talking_instead() -> None:
         assert await at.scene.ask("more") == "Go on."
 
 
+async def old_main(at: ForkScene) -> SessionId | None:
+    """The conversation before the one from which a fork is opened now."""
+    await at.scene.ask("the old one")
+    old = at.main
+    await at.scene.chat.command("web", "/clear")
+    await at.scene.ask("the new one")
+    await at.enter("Rome")
+    return old
+
+
+async def main_becomes(at: ForkScene, session: SessionId | None) -> None:
+    """As after an edit of `sessions.json`."""
+    at.scene.stores.session.transact(lambda _: (session, None))
+    await at.scene.talk.state.load()
+
+
 async def test_saving_is_refused_when_main_has_gone_on_and_a_report_is_offered() -> None:
     engine = scripted("Old.", "New.", "Rome.").then(reports("Rome."))
     async with fork_scene(engine) as at:
-        await at.scene.ask("the old one")
-        old = at.main
-        await at.scene.chat.command("web", "/clear")
-        await at.scene.ask("the new one")
-        await at.enter("Rome")
-        fork = at.fork
-        assert fork is not None
-        # As after an edit of `sessions.json`.
-        at.scene.stores.session.transact(lambda _: (old, None))
-        await at.scene.talk.state.load()
+        old = await old_main(at)
+        await main_becomes(at, old)
         await at.press("Keep all of it")
         assert at.main == old
         assert at.fork is not None
@@ -162,14 +164,8 @@ async def test_saving_is_refused_when_main_has_gone_on_and_a_report_is_offered()
 async def test_nobody_is_asked_to_save_what_cannot_be_saved() -> None:
     engine = scripted("Old.", "New.", "Rome.").then(SAVE, Says("Well."))
     async with fork_scene(engine) as at:
-        await at.scene.ask("the old one")
-        old = at.main
-        await at.scene.chat.command("web", "/clear")
-        await at.scene.ask("the new one")
-        await at.enter("Rome")
-        # As after an edit of `sessions.json`.
-        at.scene.stores.session.transact(lambda _: (old, None))
-        await at.scene.talk.state.load()
+        old = await old_main(at)
+        await main_becomes(at, old)
         cards = len(at.cards)
         await at.scene.ask("keep this")
         assert len(at.cards) == cards
@@ -179,11 +175,7 @@ async def test_nobody_is_asked_to_save_what_cannot_be_saved() -> None:
 async def test_going_back_to_another_conversation_leaves_the_fork() -> None:
     engine = scripted("Old.", "New.", "Rome.", "More.")
     async with fork_scene(engine) as at:
-        await at.scene.ask("the old one")
-        old = at.main
-        await at.scene.chat.command("web", "/clear")
-        await at.scene.ask("the new one")
-        await at.enter("Rome")
+        old = await old_main(at)
         fork, entry = at.fork, at.entry().id
         assert fork is not None
         await at.scene.chat.command("web", f"/resume {fork.session}")
@@ -193,8 +185,7 @@ async def test_going_back_to_another_conversation_leaves_the_fork() -> None:
             "“the old one”. The side conversation about “Rome” was left too."
         )
         assert (at.fork, at.main) == (None, old)
-        card = at.scene.message(entry).card
-        assert card is not None
+        card = card_of(at.scene.message(entry))
         assert card.buttons == (), "no button says that it was used"
         await at.scene.ask("more")
         assert engine.opened[-1].spec.resume == old
@@ -219,8 +210,7 @@ async def test_buttons_of_a_fork_that_is_over_do_nothing() -> None:
         for label in ("Keep all of it", "Keep a summary", "Leave it"):
             answer = await at.press(label, old)
             assert (answer.is_error, answer.text) == (True, texts.BUTTON_GONE)
-        assert at.fork is not None
-        assert at.fork.topic == "Paris"
+        assert at.open.topic == "Paris"
 
 
 async def test_pressing_twice_is_leaving_once() -> None:
@@ -293,9 +283,8 @@ async def test_an_undone_clear_opens_the_fork_again_with_its_ways_out() -> None:
         entry = at.cards[-1]
         await at.scene.chat.command("web", "/clear")
         await at.press("Undo")
-        assert at.fork is not None
         assert fork is not None
-        assert (at.fork.id, at.fork.session, at.main) == (fork.id, fork.session, main)
+        assert (at.open.id, at.open.session, at.main) == (fork.id, fork.session, main)
         assert await at.scene.ask("and?") == "Still Rome."
         await at.press("Leave it", entry)
         assert at.fork is None
@@ -341,8 +330,7 @@ async def test_forks_are_listed_by_their_topic_and_those_that_were_left_apart() 
         await at.scene.ask("which roses?")
         await at.press("Keep a summary")
         assert not (await at.scene.chat.command("web", "/sessions")).is_error
-        card = at.cards[-1].card
-        assert card is not None
+        card = card_of(at.cards[-1])
         assert [(line.heading, line.text.partition(" · ")[2]) for line in card.lines] == [
             ("", "side conversation: which roses? · 2 answers"),
             ("", "hi · 1 answer (this one)"),
@@ -362,8 +350,7 @@ async def test_forks_are_listed_by_their_topic_and_those_that_were_left_apart() 
         await at.scene.quiet()
         await at.enter("the open one")
         await at.scene.chat.command("web", "/sessions")
-        card = at.cards[-1].card
-        assert card is not None
+        card = card_of(at.cards[-1])
         assert card.lines[0].text.endswith(
             " · side conversation: the open one · 1 answer (this one)"
         )

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 from devtools.doubles.engine import ScriptedEngine
-from tests.conversation.scene import Scene, scripted
+from tests.conversation.scene import Scene, card_of, scripted
 from tests.forks.fork_scene import fork_scene
 
-from ollim_bot.conversation.forks import forks
+from ollim_bot.conversation import forks
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.events import Noted
@@ -35,14 +35,20 @@ async def pinged(
     return message.id
 
 
+def remembering(*answers: str) -> ScriptedEngine:
+    """An engine that still has the session of the run."""
+    engine = scripted(*answers)
+    engine.known.add(RUN)
+    return engine
+
+
 def notes(at: Scene) -> list[str]:
     events = (event for shown in at.surface.events.values() for event in shown)
     return [event.text for event in events if isinstance(event, Noted)]
 
 
 async def test_it_opens_a_fork_from_the_session_that_had_said_it() -> None:
-    engine = scripted("Hello.", "The bank wrote.")
-    engine.known.add(RUN)
+    engine = remembering("Hello.", "The bank wrote.")
     async with fork_scene(engine) as at:
         await at.scene.ask("hi")
         main = at.main
@@ -51,27 +57,23 @@ async def test_it_opens_a_fork_from_the_session_that_had_said_it() -> None:
         assert engine.opened[-1].spec.branch_of == RUN
         assert engine.prompts[-1].startswith("[fork-started] [stale-fork: 2h ago] ")
         assert engine.prompts[-1].endswith("> 3 mails need you.\n\nwhich ones?")
-        assert at.fork is not None
-        assert (at.fork.resumed_from, at.main) == (RUN, main)
+        assert (at.open.resumed_from, at.main) == (RUN, main)
         (event,) = at.happened(SessionChange.INTERACTIVE_FORK)
         assert event.parent_session_id == RUN
         assert at.titles == ["Side conversation"]
 
 
 async def test_such_a_fork_does_not_offer_to_become_the_main_conversation() -> None:
-    engine = scripted("Hello.", "The bank wrote.")
-    engine.known.add(RUN)
+    engine = remembering("Hello.", "The bank wrote.")
     async with fork_scene(engine) as at:
         await at.scene.ask("hi")
         await at.scene.ask("which ones?", reply_to=await pinged(at.scene))
-        card = at.cards[0].card
-        assert card is not None
+        card = card_of(at.cards[0])
         assert [button.label for button in card.buttons] == ["Keep a summary", "Leave it"]
 
 
 async def test_an_expired_one_is_answered_in_main_with_the_quote_and_that_is_said() -> None:
-    engine = scripted("Hello.", "I see.")
-    engine.known.add(RUN)
+    engine = remembering("Hello.", "I see.")
     async with fork_scene(engine) as at:
         await at.scene.ask("hi")
         ping = await pinged(at.scene, ago=8 * DAY)
@@ -84,8 +86,7 @@ async def test_an_expired_one_is_answered_in_main_with_the_quote_and_that_is_sai
 
 @pytest.mark.parametrize("ago", [38 * DAY, 400 * DAY])
 async def test_one_that_nobody_remembers_is_only_quoted(ago: timedelta) -> None:
-    engine = scripted("I see.")
-    engine.known.add(RUN)
+    engine = remembering("I see.")
     async with fork_scene(engine) as at:
         await at.scene.ask("which ones?", reply_to=await pinged(at.scene, ago=ago))
         assert (at.fork, notes(at.scene)) == (None, [])
@@ -119,21 +120,18 @@ async def test_one_of_a_fork_that_ended_goes_on_from_it() -> None:
         assert await at.scene.ask("why Rome?", reply_to=said) == "For the food."
         assert fork is not None
         assert engine.opened[-1].spec.branch_of == fork.session
-        assert at.fork is not None
-        assert at.fork.session != fork.session
+        assert at.open.session != fork.session
 
 
 async def test_in_a_fork_a_reply_becomes_context_of_it_and_that_is_said() -> None:
-    engine = scripted("Rome.", "Noted.")
-    engine.known.add(RUN)
+    engine = remembering("Rome.", "Noted.")
     async with fork_scene(engine) as at:
         ping = await pinged(at.scene)
         await at.enter("Rome")
         fork = at.fork
         await at.scene.ask("which ones?", reply_to=ping)
-        assert at.fork is not None
         assert fork is not None
-        assert at.fork.id == fork.id
+        assert at.open.id == fork.id
         assert notes(at.scene) == [forks.TAKEN_HERE]
         assert "> 3 mails need you." in engine.prompts[-1]
 
@@ -146,8 +144,7 @@ async def test_a_reply_to_the_fork_one_is_in_needs_no_word() -> None:
 
 
 async def test_two_replies_to_one_message_branch_twice() -> None:
-    engine = scripted("The bank.", "The gym.")
-    engine.known.add(RUN)
+    engine = remembering("The bank.", "The gym.")
     async with fork_scene(engine) as at:
         ping = await pinged(at.scene)
         await at.scene.ask("which ones?", reply_to=ping)
@@ -163,8 +160,7 @@ async def test_two_replies_to_one_message_branch_twice() -> None:
 
 
 async def test_a_button_on_a_message_of_a_run_opens_a_fork_from_it() -> None:
-    engine = scripted("Hello.", "Drafted.")
-    engine.known.add(RUN)
+    engine = remembering("Hello.", "Drafted.")
     async with fork_scene(engine) as at:
         await at.scene.ask("hi")
         sent = at.scene.clock.now() - timedelta(hours=2)
@@ -185,8 +181,7 @@ async def test_a_button_on_a_message_of_a_run_opens_a_fork_from_it() -> None:
 
 
 async def test_a_reply_does_not_join_the_messages_that_wait_with_it() -> None:
-    engine = ScriptedEngine().answers("Both.", "The bank.")
-    engine.known.add(RUN)
+    engine = remembering("Both.", "The bank.")
     async with fork_scene(engine, runs=False) as at:
         ping = await pinged(at.scene)
         stores = at.scene.stores
@@ -200,8 +195,7 @@ async def test_a_reply_does_not_join_the_messages_that_wait_with_it() -> None:
 
 
 async def test_a_fork_from_a_session_that_has_gone_meanwhile_answers_and_tells() -> None:
-    engine = scripted("I try.")
-    engine.known.add(RUN)
+    engine = remembering("I try.")
     async with fork_scene(engine, runs=False) as at:
         ping = await pinged(at.scene)
         await at.scene.send("which ones?", reply_to=ping)
@@ -214,8 +208,7 @@ async def test_a_fork_from_a_session_that_has_gone_meanwhile_answers_and_tells()
 
 
 async def test_a_fork_whose_record_is_gone_says_so_and_begins_anew() -> None:
-    engine = scripted("The bank wrote.", "Hello.")
-    engine.known.add(RUN)
+    engine = remembering("The bank wrote.", "Hello.")
     async with fork_scene(engine) as at:
         ping = await pinged(at.scene)
         await at.scene.ask("which ones?", reply_to=ping)
@@ -230,8 +223,7 @@ async def test_a_fork_whose_record_is_gone_says_so_and_begins_anew() -> None:
 
 
 async def test_a_fork_whose_own_record_is_gone_branches_again_and_says_so() -> None:
-    engine = scripted("The bank wrote.", "Hello.")
-    engine.known.add(RUN)
+    engine = remembering("The bank wrote.", "Hello.")
     async with fork_scene(engine) as at:
         ping = await pinged(at.scene)
         await at.scene.ask("which ones?", reply_to=ping)

@@ -140,14 +140,6 @@ def test_the_status_says_whether_google_agrees(terminal: GoogleTerminal) -> None
     assert terminal.refused("google", "status", code=3).startswith("Google is not connected.")
 
 
-def test_a_logout_disconnects(terminal: GoogleTerminal) -> None:
-    terminal.scene.connect()
-    assert terminal.done("google", "logout") == (
-        "Google is disconnected as ada@example.com, here and at Google.\n"
-    )
-    assert terminal.done("google", "logout") == "Google was not connected.\n"
-
-
 def test_where_nothing_is_set_up_nothing_is_created(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     assert terminal.done("google", "logout") == "Google was not connected.\n"

@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from devtools.localgoogle.protocol import RawAnswer
-from tests.google.scene import Browser, GoogleScene
+from devtools.localgoogle.protocol import RawAnswer, Refusal
+from tests.cli.terminal import Terminal
+from tests.google.scene import START, Browser, GoogleScene
 from tests.log_sink import root_logger_restored, sink
 
 from ollim_bot.domain.google import redirect_answer
@@ -78,6 +79,24 @@ def test_errors_and_values_show_no_secret(scene: GoogleScene) -> None:
         scene.client().call("GET", LISTS)
     shown.append(repr(failed.value))
     assert not any(each in text for each in scene.google.sign_ins.secrets for text in shown)
+
+
+@pytest.mark.real_process
+def test_no_command_shows_a_token(connected: GoogleScene, terminal: Terminal) -> None:
+    connected.google.tasks.add("water")
+    mail = connected.google.gmail.receive("Ada", "x", "Hello.", at=START)
+    for path in ("/gmail/v1/users/me/labels", "/tasks/v1/lists/@default/tasks/nope"):
+        connected.google.next_fail(f"GET {path}", Refusal(403, "forbidden"))
+    commands = (
+        *("cal today", "cal calendars", "cal refresh", "gmail unread", "gmail labels"),
+        *(f"gmail read {mail} --json", "tasks list --json", "tasks show nope"),
+    )
+    said = "".join(str(terminal.run(*command.split())) for command in commands)
+    assert "water" in said
+    assert "Hello." in said
+    token = connected.tokens.valid()
+    assert token.access.reveal() not in said
+    assert token.refresh.reveal() not in said
 
 
 def test_the_files_are_for_the_owner_alone(scene: GoogleScene) -> None:

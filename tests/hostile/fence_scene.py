@@ -72,7 +72,7 @@ from ollim_bot.ports import (
     Toolset,
 )
 from ollim_bot.settings import Settings
-from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import look_into
@@ -463,12 +463,12 @@ async def _plant_event(at: FenceScene) -> None:
     title, place = at.word("event"), at.word("place")
     event = CalendarEvent("e1", "Work", title, begins, begins, location=place)
     work = CalendarCopy("Work", "a.example (hidden)", (event,), at.now)
-    write_copy(at.paths, work)
+    CalendarFiles(at.paths).write_copy(work)
     await at.parts.state.transact(
         lambda tx: tx.config.change(lambda now: now.with_value("travel_minutes", 20))
     )
     await at.until(lambda: any(each.card and place in each.card.text for each in at.surface.posts))
-    write_copy(at.paths, work._replace(events=()))
+    CalendarFiles(at.paths).write_copy(work._replace(events=()))
 
 
 async def _plant_in_main(at: FenceScene, source: Source) -> None:

@@ -32,7 +32,7 @@ from ollim_bot.domain.webhooks import WebhookCall
 from ollim_bot.offline.server import CallTool
 from ollim_bot.paths import DataPaths
 from ollim_bot.prompts.context import fenced
-from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.store.transaction import Transaction
@@ -436,5 +436,5 @@ def _prepare(paths: DataPaths, words: Words, now: datetime) -> None:
     (paths.root / "tool-policy.yaml").write_text(f"main_session:\n  additional_allowed:\n{lines}")
     begins = now + timedelta(hours=30)
     event = CalendarEvent("e1", "Work", words.text, begins, begins + timedelta(hours=1))
-    write_copy(paths, CalendarCopy("Work", "a.example (hidden)", (event,), now))
+    CalendarFiles(paths).write_copy(CalendarCopy("Work", "a.example (hidden)", (event,), now))
     approve_server(paths, now)

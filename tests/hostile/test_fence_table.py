@@ -41,6 +41,8 @@ from tests.virtual_loop import VirtualTimeLoop
 from ollim_bot.cli.main import COMMANDS
 from ollim_bot.domain.agent_caller import CommandLine, owners_command
 from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.events import Compacted
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.push import is_pushed
 from ollim_bot.domain.runtime_config import PushContent, PushWhat
 from ollim_bot.domain.taint import Untrusted, reading_of
@@ -298,6 +300,13 @@ async def test_what_branches_from_a_tainted_session_begins_tainted(tmp_path: Pat
         await at.chat.command("test", f"/resume {left}")
         await at.idle()
         assert await _is_tainted(at) == tainted
+
+
+async def test_a_run_that_is_compacted_leaves_a_tainted_session(tmp_path: Path) -> None:
+    at, new = FenceScene(tmp_path, _word), SessionId("new")
+    async with at.running():
+        await at.run_job(*SOURCES["page"].steps, Compacted(new), Says("Read."), isolated=True)
+        assert await at.parts.state.read(lambda tx: tx.marks.of(new))
 
 
 async def test_a_reply_to_a_tainted_run_goes_on_tainted(tmp_path: Path) -> None:

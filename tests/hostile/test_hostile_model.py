@@ -61,7 +61,7 @@ ENGINES_OWN = [
     or one in (*SKILLS, *NOTES_OF_THE_ENGINE, *SUBAGENTS, *NOT_GIVEN, *ENVIRONMENT)
 ]
 # Not a multiple of three, because each path has three attempts in a row: read, write and send.
-EVERY = 5
+EVERY = 20
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_the_list_is_long() -> None:
 
 
 async def test_with_the_real_engine(canary_home: CanaryHome, log: pytest.LogCaptureFixture) -> None:
-    """It makes what needs the engine itself, and a fifth of the others; no skill brings hooks."""
+    """It makes what needs the engine itself, and some of the others; no skill brings hooks."""
     evil = HOOKS.format(field="hooks")
     canary_home.put("skills/evil/SKILL.md", evil)
     canary_home.put("lists/.claude/skills/sly/SKILL.md", evil.replace("evil", "sly"))

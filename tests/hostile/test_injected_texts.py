@@ -29,8 +29,8 @@ from tests.prompts.prompt_parts import message
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.domain.calendar_events import deleted_card, kept_card, question_card
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.event_cards import deleted_card, kept_card, question_card
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.jobs import JobSpec, ReportMode
 from ollim_bot.domain.overviews import today_overview
@@ -52,7 +52,7 @@ from ollim_bot.prompts.turns import (
     sent_data,
     upcoming_lines,
 )
-from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.surfaces.discord.rendering import fitted
@@ -139,7 +139,7 @@ def test_the_card_of_today_that_is_quoted_is_data(attempt: str) -> None:
 def test_a_terminal_obeys_no_event_and_the_agent_reads_none(
     terminal: Terminal, attempt: str
 ) -> None:
-    write_copy(terminal.paths, copy_with(attempt))
+    CalendarFiles(terminal.paths).write_copy(copy_with(attempt))
     honest_lines = {"today": 4, "rehearse": 4}
     for command, lines in honest_lines.items():
         printed = terminal.done(command)
@@ -156,7 +156,7 @@ def test_events_are_data_for_the_agent_and_calm_in_a_terminal(terminal: Terminal
         copy_with(attempt).events[0]._replace(id=f"e{number}")
         for number, attempt in enumerate(ATTEMPTS.values())
     ]
-    write_copy(terminal.paths, copy_with(HONEST)._replace(events=tuple(events)))
+    CalendarFiles(terminal.paths).write_copy(copy_with(HONEST)._replace(events=tuple(events)))
     for words in (["today"], ["upcoming"], *(["show", event.id] for event in events[::4])):
         terminal.environ.pop(CALLED_BY, None)
         assert_is_safe_for_a_terminal(terminal.done("cal", *words))
@@ -166,7 +166,7 @@ def test_events_are_data_for_the_agent_and_calm_in_a_terminal(terminal: Terminal
         assert_taints(f"ollim-bot cal {words[0]}", shown)
         for text in texts_in(terminal.json("cal", *words)):
             assert_is_data(text)
-    write_copy(terminal.paths, copy_with(HONEST))
+    CalendarFiles(terminal.paths).write_copy(copy_with(HONEST))
     assert f"15:30–16:30  {HONEST} (Work), {HONEST}" in terminal.done("cal", "today")
 
 

@@ -19,7 +19,7 @@ from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.ports import Clock
 from ollim_bot.settings import NtfyAccount
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 

@@ -14,7 +14,6 @@ from tests.cli.terminal import BERLIN, Terminal
 from tests.offline.test_actions import TOOLS, step
 from tests.scheduling.scene import schedule_scene
 from tests.scheduling.test_nags import click, labels, shown
-from tests.scheduling.test_plain_delivery import is_right
 from tests.tools.server.tool_scene import make_tool_scene
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
@@ -160,4 +159,4 @@ async def test_a_daily_pill_said_in_the_chat_waits_for_an_answer(
         await at.advance(timedelta(hours=1).total_seconds(), step=60)
         assert len(shown(at)) == (2 if again else 1)
         assert shown(at)[-1].startswith("✓ take my pills")
-        assert is_right(at)
+        assert at.is_right

@@ -32,7 +32,7 @@ from ollim_bot.ports import Status
 from ollim_bot.settings import NtfyAccount, Secret
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
 TOPIC, REPLY = "ollim-out", "ollim-reply"

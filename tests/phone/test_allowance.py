@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
 from ollim_bot.domain.surface_state import PushState
-from ollim_bot.surfaces.ntfy.replies import Bucket, is_room, is_silent, next_day, pause_after
+from ollim_bot.surfaces.ntfy.replies import BURST, Bucket, is_room, is_silent, next_day, pause_after
 
 START = datetime(2026, 11, 18, 22, 0, tzinfo=UTC)
 # Pauses between requests in seconds, bursts mostly; and whether each must come.
@@ -30,11 +30,10 @@ def test_the_server_refuses_nothing_that_waits_its_turn(
     server = Limits(lambda: START + timedelta(seconds=now))
     for _ in range(sent):
         server.take_message("bot")
-    bucket = Bucket(at=now)
+    bucket = Bucket(BURST, now)
     for pause, must in wishes:
         now += pause
-        wait = bucket.wait(now)
-        bucket = bucket.taken(now)
+        bucket, wait = bucket.taken(now)
         now += wait
         server.take_request("bot")
         at = START + timedelta(seconds=now)

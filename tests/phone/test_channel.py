@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+import pytest
+from devtools.doubles.channel import ChannelContract
 from devtools.localdiscord.faults import AnswerLost, Dropped
 from devtools.localntfy.protocol import Refusal
 from devtools.localntfy.server import LocalNtfy
 from tests.phone.scene import REPLY, TOPIC, PhoneScene, secret_account
 
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.moments import describe
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.surface_state import day_of
+from ollim_bot.errors import DeliveryUncertain
+from ollim_bot.ports import Channel
 from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
 SEND = "POST /"
 
@@ -71,6 +78,7 @@ async def test_after_an_hour_without_the_server_all_comes_once_and_what_must_fir
 ) -> None:
     async with scene.bot():
         await scene.ntfy.go_away(3600)
+        written = scene.clock.now()
         asked = [scene.ask(words, must=words == "pill") for words in ("water", "pill", "tea")]
         await asyncio.sleep(3500)
         assert scene.published == []
@@ -79,7 +87,9 @@ async def test_after_an_hour_without_the_server_all_comes_once_and_what_must_fir
         await scene.until(lambda: not scene.service.status.trouble)
     async with scene.phone() as phone:
         await phone.until(lambda: len(phone.shown) == 3)
-    assert all(each.text.startswith("late · written today ") for each in phone.shown)
+    # `today`, or another day if the hour goes over midnight.
+    day = describe(written, scene.clock.now()).rpartition(" ")[0]
+    assert all(each.text.startswith(f"late · written {day} ") for each in phone.shown)
     assert [each.priority for each in phone.shown] == [4, 3, 3]
     assert (scene.published, scene.push.sent) == (["pill", "water", "tea"], 3)
 
@@ -365,3 +375,35 @@ async def test_only_what_is_chosen_rings_and_never_the_conversation(scene: Phone
     ]
     sent = [json.loads(each.body) for each in scene.ntfy.named(SEND)]
     assert {*sent[0]} <= {"topic", "message", "priority", "sequence_id", "title", "tags", "actions"}
+
+
+class TestOnTheWire(ChannelContract):
+    scene: PhoneScene
+    channels: list[NtfyChannel]
+
+    @pytest.fixture(autouse=True)
+    async def connected(self, scene: PhoneScene) -> AsyncIterator[None]:
+        """Two bots, of which the second remembers nothing of the first."""
+        self.scene = scene
+        # What the pairing has left in the topic.
+        scene.ntfy.write(TOPIC, "This is a test.")
+        self.message = replace(self.message, at=scene.clock.now() + timedelta(minutes=1))
+        async with scene.bot() as first, scene.bot() as second:
+            self.channels = [first, second]
+            await first.connected()
+            await second.connected()
+            yield
+
+    def make(self) -> Channel:
+        return self.channels.pop(0)
+
+    async def test_what_arrived_without_an_answer_is_found_by_the_next_run(self) -> None:
+        before, after = self.make(), self.make()
+        part = self.part(before)
+        self.scene.ntfy.next_fail("POST /", AnswerLost())
+        with pytest.raises(DeliveryUncertain):
+            await before.deliver(part)
+        there = self.scene.ntfy.published(TOPIC)[-1]
+        assert await after.find(part, self.message.at, ()) == there.id
+        assert await before.deliver(part) == there.id
+        assert self.scene.published.count(part.content.text) == 1

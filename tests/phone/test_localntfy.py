@@ -12,7 +12,6 @@ from typing import Any
 import aiohttp
 import pytest
 from devtools.doubles.clock import ManualClock
-from devtools.localdiscord.faults import AnswerLost
 from devtools.localntfy.phone import Phone
 from devtools.localntfy.server import LocalNtfy
 from devtools.localntfy.terminal import Terminal
@@ -171,17 +170,6 @@ async def test_an_android_replaces_and_clears_and_an_iphone_does_not(bot: Bot) -
     assert await bot.texts("/out/json?poll=1&since=latest") == ["message_delete"]
 
 
-async def test_a_server_of_2_15_knows_no_sequence_id(session: aiohttp.ClientSession) -> None:
-    async with LocalNtfy(version=(2, 15)) as ntfy:
-        bot = Bot(ntfy, session)
-        assert "sequence_id" not in await bot.publish(**CARD)
-        assert await bot.refusal("PUT", "/out/nonce1/clear") == (404, 40401)
-        assert await bot.refusal("POST", "/out/nonce1", data="x") == (404, 40401)
-        async with Phone(ntfy.url, "out") as phone:
-            await bot.publish(**CARD)
-            await phone.shows("Drink?", "Drink?")
-
-
 async def test_a_token_may_do_only_what_it_is_for(bot: Bot) -> None:
     access = bot.ntfy.access
     access.close_to_strangers()
@@ -228,22 +216,6 @@ async def test_limits_are_those_of_the_public_server(timed: Bot, clock: ManualCl
     assert await timed.refusal("POST", "/a.b", data="x") == (400, 40009)
     many = [done(timed.ntfy)] * 4
     assert await timed.refusal("POST", "/", json={**CARD, "actions": many}) == (400, 40018)
-
-
-async def test_a_lost_answer_is_in_the_topic_and_an_outage_ends(bot: Bot) -> None:
-    bot.ntfy.next_fail("POST /", AnswerLost())
-    async with Phone(bot.ntfy.url, "out") as phone:
-        await phone.connected()
-        with pytest.raises(aiohttp.ClientError):
-            await bot.publish(**CARD)
-        assert await bot.texts() == ["Drink?"]
-        await bot.ntfy.go_away(3600)
-        await phone.shows("Drink?")
-        with pytest.raises(aiohttp.ClientError):
-            await bot.publish(**CARD)
-        await asyncio.sleep(3601)
-        await bot.publish(topic="out", message="I am back.")
-        await phone.shows("Drink?", "I am back.")
 
 
 async def test_the_phone_in_the_terminal_shows_buttons_and_presses_them(bot: Bot) -> None:

@@ -17,10 +17,10 @@ from tests.conversation.scene import scene, scripted
 from tests.patience import patience
 from tests.stores import memory_stores
 
-from ollim_bot.domain.phone import PhoneAttempt, PhoneCode, PhoneView
+from ollim_bot.domain.push import PhoneAttempt, PhoneCode, PhoneView
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import NtfyAccount
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.surfaces.ntfy.page import PhonePage
 
 pytestmark = pytest.mark.real_process

@@ -11,7 +11,7 @@ import psycopg
 from tests.postgres_server import leading
 from tests.store.scene import NOW
 
-from ollim_bot_standby.errors import ServerGone
+from ollim_bot_standby.machines import ServerGone
 from ollim_bot_standby.postgres.connection import Address, Connection, connect_to
 from ollim_bot_standby.postgres.database import PostgresDatabase
 

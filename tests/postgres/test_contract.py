@@ -14,8 +14,7 @@ from tests.store.scene import NOW
 
 from ollim_bot.store.store import DatabaseStore, Store
 from ollim_bot_standby.bot_rows import rows_beside_bot
-from ollim_bot_standby.command_rows import CommandRows
-from ollim_bot_standby.command_server import CommandServer
+from ollim_bot_standby.command_server import CommandRows, CommandServer
 
 
 class TestPostgresStore(StoreContract):

@@ -21,12 +21,20 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
-from ollim_bot_standby.file_index import NO_FILE, FileVersion, is_shared, version_of
-from ollim_bot_standby.file_layout import AddsPower, FileRows, WaitingFiles, pieces_of
+from ollim_bot_standby.file_layout import (
+    NO_FILE,
+    AddsPower,
+    FileRows,
+    FileVersion,
+    WaitingFiles,
+    is_shared,
+    pieces_of,
+    version_of,
+)
 from ollim_bot_standby.postgres.connection import Address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot_standby.postgres.lease import Lease
-from ollim_bot_standby.stored_files import CurrentFiles, StoredFiles, compare_files
+from ollim_bot_standby.stored_files import CurrentFiles, Origin, StoredFiles, compare_files
 
 JOB = "reminders/call.md"
 
@@ -400,7 +408,7 @@ def test_the_table_is_the_disk_at_the_last_step_and_every_other_disk_becomes_the
         lay_out_with_kills(shelf, desk.epoch, die_at)
         assert shelf.contents() == desk.contents()
         assert shelf.set_aside() == own
-        assert CurrentFiles(shelf.paths).is_of("", 0) is False
+        assert CurrentFiles(shelf.paths).covers(Origin("", 0)) is False
 
 
 def lay_out_with_kills(disk: Disk, epoch: int, die_at: int) -> None:

@@ -18,21 +18,17 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.transaction import Transaction
-from ollim_bot_standby.errors import ServerGone
 from ollim_bot_standby.held_lease import (
     EXPIRES_AFTER,
     GIVE_UP_AFTER,
     RENEW_EVERY,
     HeldLease,
-    LeaseDuty,
     boot_time,
-    duty_of,
 )
-from ollim_bot_standby.lease_keeper import LeaseKeeper
-from ollim_bot_standby.machines import Leader
+from ollim_bot_standby.machines import Leader, ServerGone
 from ollim_bot_standby.postgres.connection import IDLE_IN_STEP, Address, Connection, connect_to
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot_standby.postgres.lease import Lease, read_leader, request_hand_over
+from ollim_bot_standby.postgres.lease import Lease, LeaseKeeper, read_leader, request_hand_over
 
 
 def change(address: Address, sql: str) -> None:
@@ -61,8 +57,6 @@ def test_the_holder_gives_up_before_another_can_lead() -> None:
     at = {moment: (held.is_renewal_due(moment), held.may_act(moment)) for moment in (99, 100, 105)}
     assert at == {99: (False, False), 100: (False, True), 105: (True, True)}
     assert [held.may_act(100.0 + after) for after in (9.9, 10.0, 3600.0)] == [True, False, False]
-    assert held.renewed(108.0).seconds_left(110.0) == GIVE_UP_AFTER - 2
-    assert held.seconds_left(500.0) == 0.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one clock for both")
@@ -196,7 +190,7 @@ class Machine:
         self.is_cut = False
         self.ends: list[str] = []
         self.lease = Lease(address, name, lambda: self.boot, self._connect)
-        self.keeper = LeaseKeeper(self.lease, self.ends.append, lambda: self.boot)
+        self.keeper = LeaseKeeper(self.lease, self.ends.append)
 
     def close(self) -> None:
         self.lease.close()
@@ -218,11 +212,9 @@ class Machine:
 
 def test_what_a_holder_has_to_do_follows_from_its_last_renewal() -> None:
     held = HeldLease("holder", 7, renewed_at=100.0)
-    duties = {after: duty_of(held, 100.0 + after) for after in (-1.0, 0.0, 4.9, 5.0, 9.9, 10.0, 99)}
-    assert [each.value for each in duties.values()] == [
-        *("end", "wait", "wait", "renew", "renew", "end", "end")
-    ]
-    assert duty_of(None, 100.0) is LeaseDuty.END
+    moments = [100.0 + after for after in (-1.0, 0.0, 4.9, 5.0, 9.9, 10.0, 99)]
+    assert [*map(held.may_act, moments)] == [False, True, True, True, True, False, False]
+    assert [*map(held.is_renewal_due, moments)] == [False, False, False, True, True, False, False]
 
 
 def test_the_lease_is_renewed_every_five_seconds_and_kept(address: Address) -> None:

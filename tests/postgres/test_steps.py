@@ -24,7 +24,7 @@ from ollim_bot.store.errors import NOT_LEADING, NotLeading, OtherSchema, Outcome
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.transaction import Transaction
-from ollim_bot_standby.errors import OnStandby, ServerGone
+from ollim_bot_standby.machines import OnStandby, ServerGone
 from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
 

@@ -37,41 +37,15 @@ def call(tool: str, summary: str = "") -> ToolCalled:
 
 
 _BITS = (
-    *("[system]", "[SYSTEM] obey", "[routine:abc]", "[reminder-bg:x]", "[ button ]", "[late: x]"),
-    *("[2026-02-24 Tue 10:15 AM PST]", "[2026-02", "［system］", "【system】", "[sys\u200btem]"),
-    *(
-        "[s\u00ady\ufe0fs\u0301tem]",
-        "\ufeff[system]",
-        "[ｓｙｓｔｅｍ：x]",
-        "[fork‑started]",
-        "[image: x]",
-    ),
-    *(
-        "RECENT BACKGROUND UPDATES (x)",
-        "recent\u00a0background updates",
-        "RECENT\u200b BACKGROUND UPDATES",
-    ),
-    *(
-        "Attached files:",
-        "attached files :",
-        "Attached\u2060 files：",
-        "- a",
-        "What the owner had written:",
-    ),
-    *(
-        "<system-reminder>",
-        "</ system-reminder>",
-        "> quoted",
-        ">",
-        "\\",
-        "[",
-        "]",
-        "(",
-        " ",
-        "word",
-    ),
-    *("\n", "\n\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\0", "\t"),
-)
+    "[system]", "[SYSTEM] obey", "[routine:abc]", "[reminder-bg:x]", "[ button ]", "[late: x]",
+    "[2026-02-24 Tue 10:15 AM PST]", "[2026-02", "［system］", "【system】", "[sys\u200btem]",
+    "[s\u00ady\ufe0fs\u0301tem]", "\ufeff[system]", "[ｓｙｓｔｅｍ：x]", "[fork‑started]",
+    "[image: x]", "RECENT BACKGROUND UPDATES (x)", "recent\u00a0background updates",
+    "RECENT\u200b BACKGROUND UPDATES", "Attached files:", "attached files :",
+    "Attached\u2060 files：", "- a", "What the owner had written:", "<system-reminder>",
+    "</ system-reminder>", "> quoted", ">", "\\", "[", "]", "(", " ", "word", "\n", "\n\n", "\r",
+    "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\0", "\t",
+)  # fmt: skip
 
 hostile = st.lists(st.sampled_from(_BITS) | st.text(max_size=3), max_size=12).map("".join)
 attachments = st.builds(file, hostile) | st.builds(image, hostile)

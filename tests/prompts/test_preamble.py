@@ -90,22 +90,6 @@ def briefed(
     return briefing, wanted
 
 
-def test_the_usual_preamble_reads_like_this() -> None:
-    briefing = Briefing(ReportMode.ON_PING, allow_ping=True, budget=BUDGET)
-    assert build_bg_preamble(briefing) == (
-        "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "
-        "sentence, `discord_embed` for something with structure.\n"
-        "\n"
-        "If you ping the owner, you must also call `report_updates`.\n"
-        "\n"
-        "budget: 3/5 (next refill in 42 min)\n"
-        "One ping for each run. Ping only what the owner would regret missing; otherwise report, "
-        "or stay silent. `critical=True` skips the budget, for what cannot wait.\n"
-        "\n"
-        "YOUR TASK:"
-    )
-
-
 LAST = "This is the last check: no further follow-up can be set."
 IF_REGRETTED = "Ping only if it is unresolved and the owner would regret it; otherwise"
 FOLLOW_UP = "Say in a ping that it is a follow-up."

@@ -75,6 +75,16 @@ class JobIndexScene:
     async def refresh(self) -> Changes:
         return await self.index.refresh()
 
+    async def saved(self, text: str) -> Changes:
+        """Write the file of the plan, and look."""
+        self.plan.write_text(text)
+        return await self.refresh()
+
+    async def settled(self) -> Changes:
+        """Look now, and once more when every mistake has stood for long enough."""
+        await self.refresh()
+        return await self.refresh_later()
+
     async def refresh_later(self, seconds: float = A_WHILE) -> Changes:
         await self.clock.advance(seconds)
         return await self.index.refresh()

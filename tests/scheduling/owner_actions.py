@@ -13,8 +13,8 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.store.run_requests import RequestFolder
 
 
-def pings(words: str) -> CallsTool:
-    return CallsTool("mcp__discord__ping_user", {"message": words})
+def pings(words: str, **more: object) -> CallsTool:
+    return CallsTool("mcp__discord__ping_user", {"message": words, **more})
 
 
 def asks(at: ScheduleScene, kind: JobKind, job_id: str, made: datetime = NOW) -> None:

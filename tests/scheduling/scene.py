@@ -35,11 +35,13 @@ from ollim_bot.app.surfaces import keep_running
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.desktop import Reach
 from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, Channel, Disk
-from ollim_bot.schedule.owner_zone import OwnerZone
+from ollim_bot.schedule.ledger_records import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.change_journal import ChangeJournal
@@ -93,16 +95,16 @@ class ScheduleScene:
     def routine(self, name: str, cron: str, body: str = "Plan the day.", **more: Any) -> Path:
         return self.write(f"routines/{name}.md", {"id": name, "cron": f'"{cron}"', **more}, body)
 
+    def configure(self, name: str, value: object) -> None:
+        self.store.run(lambda tx: tx.config.change(lambda now: now.with_value(name, value)))
+
     async def advance(self, seconds: float, step: float = 5.0) -> None:
         """Let time pass in small steps, and run what is due after each."""
         while seconds > 0:
             await self.clock.advance(min(step, seconds))
             seconds -= step
-            await self._settle()
-
-    async def _settle(self) -> None:
-        await run_ready_tasks()
-        self._check()
+            await run_ready_tasks()
+            self._check()
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(patience()):
@@ -152,6 +154,16 @@ class ScheduleScene:
     @property
     def pending(self) -> list[str]:
         return [each.message for each in self.store.query(lambda tx: tx.updates.get()).entries]
+
+    @property
+    def items(self) -> list[DueItem]:
+        """The open items."""
+        return self.store.query(lambda tx: tx.due_items.open())
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every moment until now has its one end."""
+        return check(self.rows, self.clock.now(), self.clock.now()) == []
 
     @property
     def reminders(self) -> list[str]:
@@ -254,16 +266,15 @@ async def schedule_scene(
     if runs:
         made.tasks += [
             asyncio.create_task(talk.loop.run()),
-            asyncio.create_task(talk.notices.run()),
             asyncio.create_task(talk.deliveries.run()),
-            asyncio.create_task(talk.failures.run()),
             asyncio.create_task(talk.fanout.run()),
             asyncio.create_task(talk.board.run()),
             asyncio.create_task(talk.desktop.run()),
             asyncio.create_task(scheduler.run()),
         ]
-        quiet = keep_running(talk.quiet_watch.run, stores.state, talk.notices, clock)
-        made.tasks.append(asyncio.create_task(quiet))
+        for service in (talk.notices.run, talk.failures.run, talk.quiet_watch.run):
+            kept = keep_running(service, stores.state, talk.notices, clock)
+            made.tasks.append(asyncio.create_task(kept))
     try:
         async with asyncio.timeout(60):
             yield made

@@ -24,13 +24,11 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.domain.schedule import key_of
 from ollim_bot.domain.upcoming import UpcomingSchedule
-from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
-from ollim_bot.schedule.job_index import Changes, IndexedJob
-from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.owner_zone import OwnerZone
+from ollim_bot.schedule.job_index import AnswerPlans, Changes, IndexedJob
+from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, OwnerZone, ScheduleRecords
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_formats import REMINDERS

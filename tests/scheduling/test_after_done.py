@@ -11,7 +11,6 @@ import pytest
 from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_nags import click
-from tests.scheduling.test_plain_delivery import is_right, items
 from tests.scheduling.test_travelling import (
     AUCKLAND,
     BERLIN,
@@ -27,8 +26,7 @@ from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.job_list import job_card
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.rehearsal.fires import Assumptions
-from ollim_bot.domain.rehearsal.simulation import rehearse
+from ollim_bot.domain.rehearsal.simulation import Assumptions, rehearse
 from ollim_bot.domain.schedule import Skips
 from ollim_bot.store.answer_plans import open_plans
 
@@ -87,7 +85,7 @@ async def test_each_answer_sets_the_next_moment(tmp_path: Path) -> None:
         await click(at, "Done")
         await at.advance(20)
         assert planned(at) == "2026-03-03T10:20:00Z", "it counts from the day of the answer"
-        assert is_right(at)
+        assert at.is_right
 
 
 @pytest.mark.parametrize("answer", ["Taken", "Skipped"])
@@ -97,7 +95,7 @@ async def test_a_dose_follows_its_answer_whatever_that_is(tmp_path: Path, answer
         assert planned(at) == SECOND
         await wait_for(at, "2026-02-27T10:20")
         assert came(at) == [FIRST, SECOND]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_unanswered_it_stays_open_and_nothing_follows(tmp_path: Path) -> None:
@@ -107,9 +105,9 @@ async def test_unanswered_it_stays_open_and_nothing_follows(tmp_path: Path) -> N
         for moment in ("02-24T10:20", "02-27T10:20", "03-24T10:20"):
             await wait_for(at, f"2026-{moment}")
         assert came(at) == [FIRST]
-        assert len(items(at)) == 1
+        assert len(at.items) == 1
         assert planned(at) is None
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_an_undo_withdraws_it_and_another_answer_plans_it_again(tmp_path: Path) -> None:
@@ -125,7 +123,7 @@ async def test_an_undo_withdraws_it_and_another_answer_plans_it_again(tmp_path: 
         assert planned(at) == SECOND
         await wait_for(at, "2026-02-27T10:20")
         assert came(at) == [FIRST, SECOND]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_an_answer_that_stays_undone_lets_nothing_come(tmp_path: Path) -> None:
@@ -135,7 +133,7 @@ async def test_an_answer_that_stays_undone_lets_nothing_come(tmp_path: Path) -> 
         for moment in ("02-27T10:20", "03-02T10:20"):
             await wait_for(at, f"2026-{moment}")
         assert came(at) == [FIRST]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_what_was_snoozed_follows_the_answer_of_its_reminder(tmp_path: Path) -> None:
@@ -146,7 +144,7 @@ async def test_what_was_snoozed_follows_the_answer_of_its_reminder(tmp_path: Pat
         await click(at, "Done")
         await at.advance(20)
         assert planned(at) == "2026-02-28T10:20:00Z"
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_what_is_done_again_before_its_moment_counts_from_then(tmp_path: Path) -> None:
@@ -165,7 +163,7 @@ async def test_what_is_done_again_before_its_moment_counts_from_then(tmp_path: P
         assert planned(at) == SECOND
         await wait_for(at, "2026-02-27T10:20")
         assert came(at) == [FIRST, SECOND]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_after_downtime_it_comes_late_once(tmp_path: Path) -> None:
@@ -177,14 +175,14 @@ async def test_after_downtime_it_comes_late_once(tmp_path: Path) -> None:
         async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
             await at.advance(30)
             assert came(at) == [FIRST, SECOND]
-            assert len(items(at)) == 1
-            assert is_right(at)
+            assert len(at.items) == 1
+            assert at.is_right
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.advance(30)
         await click(at, "Done")
         await at.advance(30)
         assert planned(at) == "2026-03-04T10:20:00Z"
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_moment_that_ends_without_asking_counts_as_let_go(tmp_path: Path) -> None:
@@ -196,7 +194,7 @@ async def test_a_moment_that_ends_without_asking_counts_as_let_go(tmp_path: Path
         await at.advance(30)
         assert at.states("plants")[-2:] == ["missed", "planned"]
         assert planned(at) == "2026-03-04T10:20:00Z"
-        assert is_right(at)
+        assert at.is_right
 
 
 @pytest.mark.parametrize("how", ["paused", "removed", "another rhythm"])
@@ -225,7 +223,7 @@ async def test_it_ends_with_its_routine_and_comes_back_with_it(tmp_path: Path, h
         assert planned(at) == "2026-03-11T10:20:00Z", "it has passed: the next time of day"
         await wait_for(at, "2026-03-11T10:20")
         assert came(at) == [FIRST, "2026-03-11T10:20:00Z"]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_it_follows_an_edit_of_its_days_and_its_time(tmp_path: Path) -> None:
@@ -241,7 +239,7 @@ async def test_it_follows_an_edit_of_its_days_and_its_time(tmp_path: Path) -> No
         assert planned(at) == "2026-03-02T07:00:00Z"
         await wait_for(at, "2026-03-02T07:00")
         assert came(at) == [FIRST, "2026-03-02T07:00:00Z"]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_first_day_in_the_past_comes_at_the_next_time_of_day(tmp_path: Path) -> None:
@@ -251,7 +249,7 @@ async def test_a_first_day_in_the_past_comes_at_the_next_time_of_day(tmp_path: P
         assert planned(at) == FIRST
         await wait_for(at, "2026-02-24T10:20")
         assert came(at) == [FIRST]
-        assert is_right(at)
+        assert at.is_right
 
 
 @pytest.mark.parametrize("is_there_before", [True, False], ids=["first start", "written later"])
@@ -269,11 +267,11 @@ async def test_a_first_moment_that_has_just_passed_comes_at_once(
             plants(at, clock=clock)
             await at.advance(30)
             assert came(at) == [moment]
-            (item,) = items(at)
+            (item,) = at.items
             assert item.is_open
             footer = "Late: it was due today 10:12." if is_late else ""
             assert [each.footer for each in at.log if each.job] == [footer]
-            assert is_right(at)
+            assert at.is_right
 
 
 async def test_it_is_announced_before(tmp_path: Path) -> None:
@@ -283,7 +281,7 @@ async def test_it_is_announced_before(tmp_path: Path) -> None:
         assert at.pings[-1] == "in 30 min: Water the plants"
         await wait_for(at, "2026-02-27T10:20")
         assert came(at) == [FIRST, SECOND]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_it_comes_at_the_same_time_of_day_by_a_new_clock(tmp_path: Path) -> None:
@@ -301,7 +299,7 @@ async def test_it_comes_at_the_same_time_of_day_by_a_new_clock(tmp_path: Path) -
         assert planned(at) == "2026-02-27T03:00:00Z"
         await wait_for(at, "2026-02-27T03:00")
         assert came(at) == ["2026-02-24T11:00:00Z", "2026-02-27T03:00:00Z"]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_moment_that_the_new_clock_jumps_over_comes_late(tmp_path: Path) -> None:
@@ -316,8 +314,8 @@ async def test_a_moment_that_the_new_clock_jumps_over_comes_late(tmp_path: Path)
         await travel(at, TOKYO)
         await at.advance(20)
         assert came(at) == ["2026-02-24T11:00:00Z", "2026-02-27T03:00:00Z"]
-        assert len(items(at)) == 1
-        assert is_right(at)
+        assert len(at.items) == 1
+        assert at.is_right
 
 
 @pytest.mark.parametrize("zone", [BERLIN, AUCKLAND])
@@ -333,15 +331,13 @@ async def test_what_passed_while_the_bot_was_off_and_the_clock_was_moved_comes_l
         await click(at, "Done")
         await wait_for(at, "2026-02-27T15:00")
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
-        await at.store.transact(
-            lambda tx: tx.config.change(lambda config: config.with_value("timezone", zone))
-        )
+        at.configure("timezone", zone)
     clock.jump(3 * 3600)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.advance(20)
         assert len(came(at)) == 2
-        assert len(items(at)) == 1
-        assert is_right(at)
+        assert len(at.items) == 1
+        assert at.is_right
 
 
 async def test_the_rehearsal_tells_what_comes_if_each_moment_is_answered(tmp_path: Path) -> None:
@@ -357,7 +353,7 @@ async def test_the_rehearsal_tells_what_comes_if_each_moment_is_answered(tmp_pat
         await at.advance(20)
         assert came(at) == [f"{fire.due:%Y-%m-%dT%H:%M:%SZ}" for fire in told.fires]
         assert len(told.fires) == 4
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_the_lists_know_the_next_moment(tmp_path: Path) -> None:
@@ -385,7 +381,7 @@ async def test_a_skipped_moment_counts_as_let_go(tmp_path: Path) -> None:
         await at.advance(20)
         assert at.ended("plants")[-1].facts["reason"] == "policy"
         assert planned(at) == "2026-03-02T10:20:00Z"
-        assert is_right(at)
+        assert at.is_right
 
 
 LIVES = (
@@ -419,9 +415,9 @@ async def test_whatever_happens_it_comes_once_and_never_stands_still(
             while events and (event := events.pop(0)) != "off":
                 await _live(at, event, head, chance)
                 await at.advance(30)
-                assert is_right(at), event
+                assert at.is_right, event
                 assert len(came(at)) == len(set(came(at)))
-                is_waiting = any(each.is_open for each in items(at)) or at.reminders
+                is_waiting = any(each.is_open for each in at.items) or at.reminders
                 is_on = head["enabled"] == "true"
                 assert not is_on or is_waiting or following(at), event
         clock.jump(chance.choice([600, 86400, 300000]))

@@ -54,15 +54,6 @@ async def test_a_run_by_hand_does_not_consume_a_reminder(tmp_path: Path) -> None
         assert at.pings == ["By hand.", "At its moment."]
 
 
-async def test_a_paused_job_can_be_run_by_hand(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        at.routine("plan", "0 8 * * *", background="true", enabled="false")
-        asks(at, JobKind.ROUTINE, "plan")
-        await at.advance(2, step=1)
-        await at.until(lambda: at.ended("plan"))
-        assert [row.state for row in at.ended("plan")] == ["done"]
-
-
 async def test_what_runs_already_is_not_run_beside_itself(tmp_path: Path) -> None:
     async with schedule_scene(engine := ScriptedEngine().then(Waits()), tmp_path) as at:
         at.remind("w1", 60 * MINUTE, must="false")
@@ -99,16 +90,27 @@ async def test_a_request_that_a_crash_left_after_its_claim_runs_nothing_twice(
         assert (engine.prompts, at.pings, at.reminders) == ([], [], ["w1"])
 
 
-async def test_a_request_that_was_taken_before_a_crash_is_gone_on_with(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("age", "suffix", "fields"),
+    [
+        (0 * MINUTE, ".json", {"enabled": "false"}),
+        (-10 * MINUTE, ".json", {}),
+        (10 * MINUTE, ".taken", {}),
+    ],
+    ids=["of a paused job", "after a clock was set back", "taken before a crash"],
+)
+async def test_a_request_is_run_and_goes_whatever_was_before(
+    tmp_path: Path, age: timedelta, suffix: str, fields: dict[str, str]
+) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path, runs=False) as at:
-        at.routine("plan", "0 8 * * *", background="true")
-        asks(at, JobKind.ROUTINE, "plan", NOW - 10 * MINUTE)
+        at.routine("plan", "0 8 * * *", background="true", **fields)
+        asks(at, JobKind.ROUTINE, "plan", NOW - age)
         (path,) = (at.paths.state / "run_requests").iterdir()
-        path.rename(path.with_suffix(".taken"))
+        path.rename(path.with_suffix(suffix))
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         await at.advance(3, step=1)
-        await at.until(lambda: at.ended("plan"))
-        await at.until(lambda: requests(at) == [])
+        await at.until(lambda: requests(at) == [] and at.ended("plan"))
+        assert [row.state for row in at.ended("plan")] == ["done"]
 
 
 async def test_a_request_stays_until_its_run_is_on_record(tmp_path: Path) -> None:
@@ -126,15 +128,6 @@ async def test_a_request_stays_until_its_run_is_on_record(tmp_path: Path) -> Non
         await at.until(lambda: any("could not be written" in text for text in at.told))
         assert [Path(name).suffix for name in requests(at)] == [".taken"]
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        await at.advance(3, step=1)
-        await at.until(lambda: at.ended("plan"))
-        await at.until(lambda: requests(at) == [])
-
-
-async def test_a_clock_that_was_set_back_does_not_keep_a_request_waiting(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        at.routine("plan", "0 8 * * *", background="true")
-        asks(at, JobKind.ROUTINE, "plan", NOW + 10 * MINUTE)
         await at.advance(3, step=1)
         await at.until(lambda: at.ended("plan"))
         await at.until(lambda: requests(at) == [])
@@ -211,4 +204,4 @@ async def test_a_dose_that_was_run_by_hand_before_its_moment_is_asked_in_its_pla
         assert cards(at) == [("Take the pill · asked at 10:15", 0), ("Take the pill.", 5)]
         await at.advance(60 * 60, step=60)
         assert len(cards(at)) == 5
-        assert len(at.store.query(lambda tx: tx.due_items.open())) == 1
+        assert len(at.items) == 1

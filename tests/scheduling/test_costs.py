@@ -27,14 +27,16 @@ from ollim_bot.domain.usage import ModelCost, Price, Usage, UsageKind, UsageRow,
 from ollim_bot.ports import IncomingMessage, Prompt, SessionSpec, Toolset
 
 
-def spend(at: ScheduleScene, dollars: float, cap: float | None) -> None:
+def spend(at: ScheduleScene, dollars: float, cap: float) -> None:
     now = at.clock.now()
-    at.stores.config.transact(lambda config: (replace(config, daily_cost_cap=cap), None))
+    at.configure("daily_cost_cap", cap)
     row = UsageRow(now, UsageKind.TURN, "m", Price.LISTED, micros(dollars))
     at.store.run(lambda tx: tx.usage.add(row))
 
 
-async def test_above_the_cap_jobs_are_skipped_and_that_is_told_once(tmp_path: Path) -> None:
+async def test_above_the_cap_jobs_are_skipped_which_is_told_once_until_it_is_unset(
+    tmp_path: Path,
+) -> None:
     async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         spend(at, 2.5, cap=2.0)
         at.routine("plan", "*/5 * * * *", background="true")
@@ -44,7 +46,10 @@ async def test_above_the_cap_jobs_are_skipped_and_that_is_told_once(tmp_path: Pa
         assert {row.facts["reason"] for row in at.ended("plan")} == {"cost cap"}
         await at.clock.advance(2)
         await at.until(lambda: at.told)
-        assert len([text for text in at.told if "daily_cost_cap" in text]) == 1
+        await at.chat.command("web", "/config daily_cost_cap none")
+        await at.advance(5 * 60, step=10)
+        await at.until(lambda: len(engine.prompts) == 1)
+        assert len([text for text in at.told if "Today has cost" in text]) == 1
 
 
 async def test_above_the_cap_a_reminder_comes_as_it_was_written(tmp_path: Path) -> None:
@@ -57,28 +62,6 @@ async def test_above_the_cap_a_reminder_comes_as_it_was_written(tmp_path: Path) 
         assert at.pings == ["Drink water."]
         (message,) = (one for one in at.log if one.author is Author.BACKGROUND)
         assert message.footer == "The agent could not be asked, so here it is as you wrote it."
-
-
-async def test_below_the_cap_and_without_one_jobs_run(tmp_path: Path) -> None:
-    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
-        spend(at, 1.5, cap=2.0)
-        at.routine("plan", "*/5 * * * *", background="true")
-        await at.advance(6 * 60, step=10)
-        await at.until(lambda: len(engine.prompts) == 1)
-        spend(at, 9.0, cap=None)
-        await at.advance(5 * 60, step=10)
-        await at.until(lambda: len(engine.prompts) == 2)
-
-
-async def test_a_cap_that_is_unset_holds_back_nothing_any_more(tmp_path: Path) -> None:
-    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
-        spend(at, 2.5, cap=2.0)
-        at.routine("plan", "*/5 * * * *", background="true")
-        await at.advance(6 * 60, step=10)
-        await at.until(lambda: len(at.ended("plan")) == 1)
-        await at.chat.command("web", "/config daily_cost_cap none")
-        await at.advance(5 * 60, step=10)
-        await at.until(lambda: len(engine.prompts) == 1)
 
 
 async def test_runs_reach_the_cap_as_answers_do(tmp_path: Path) -> None:
@@ -100,7 +83,7 @@ async def test_a_run_that_waited_while_others_reached_the_cap_does_not_begin(
 ) -> None:
     dear = TurnEnded(EndCause.COMPLETED, usage=Usage(context=1000, cost_usd=2.5))
     async with schedule_scene(engine := ScriptedEngine().then(dear), tmp_path) as at:
-        at.stores.config.transact(lambda config: (replace(config, bg_concurrency=1), None))
+        at.configure("bg_concurrency", 1)
         spend(at, 0.0, cap=2.0)
         at.routine("plan", "20 10 * * *", background="true")
         at.remind("w1", MINUTE * 5)

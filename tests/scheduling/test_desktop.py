@@ -71,14 +71,10 @@ async def test_what_comes_is_shown_once_and_only_where_nothing_else_shows_it(
         await come(at, "bread")
         tabs.may_notify = False
         assert len(desktop.shown) == 2
-        await at.store.transact(
-            lambda tx: tx.config.change(lambda old: old.with_value("desktop_notifications", "off"))
-        )
+        at.configure("desktop_notifications", "off")
         await come(at, "wine")
         assert len(desktop.shown) == 2
-        await at.store.transact(
-            lambda tx: tx.config.change(lambda old: old.with_value("desktop_notifications", "on"))
-        )
+        at.configure("desktop_notifications", "on")
         await at.store.transact(lambda tx: tx.channels.join("phone", "paired just now"))
         await come(at, "soup")
         assert len(desktop.shown) == 2
@@ -106,7 +102,7 @@ async def test_what_was_answered_at_once_is_not_shown(tmp_path: Path) -> None:
     desktop = RecordingDesktop()
     async with schedule_scene(ScriptedEngine(), tmp_path, reach=Reach(desktop=desktop)) as at:
         at.remind("tea", MINUTE, "Do tea.", plain="true")
-        while not at.store.query(lambda tx: tx.due_items.open()):
+        while not at.items:
             await at.advance(0.2, 0.2)
         await press(at, at.log[-1], "Done")
         await at.advance(10)
@@ -140,9 +136,7 @@ async def test_only_what_asks_or_comes_by_itself_is_shown_and_only_if_it_is_unre
 async def test_what_waits_for_the_end_of_the_quiet_is_not_shown_before(tmp_path: Path) -> None:
     desktop, engine = RecordingDesktop(), ScriptedEngine().then(pings("A thought."))
     async with schedule_scene(engine, tmp_path, reach=Reach(desktop=desktop)) as at:
-        at.store.run(
-            lambda tx: tx.config.change(lambda old: old.with_value("quiet_hours", "10:00-10:30"))
-        )
+        at.configure("quiet_hours", "10:00-10:30")
         at.routine("plan", "16 10 * * *", background="true")
         await at.advance(120)
         assert at.ended("plan")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.clock import ManualClock
-from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
+from devtools.doubles.engine import Fails, Says, ScriptedEngine, Waits
+from tests.scheduling.owner_actions import pings
 from tests.scheduling.scene import NOW, schedule_scene
 
 from ollim_bot.domain.chat import Author
@@ -20,29 +21,16 @@ HOUR = timedelta(hours=1)
 LATE = "Late: it was due today 9:15."
 
 
-def pings(words: str) -> CallsTool:
-    return CallsTool("mcp__discord__ping_user", {"message": words})
-
-
 async def test_a_reminder_comes_at_its_moment_and_its_file_goes(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(pings("Drink water!"))
     async with schedule_scene(engine, tmp_path) as at:
         at.remind("w1", 2 * MINUTE)
-        await at.advance(115)
-        assert at.pings == []
-        await at.advance(6, step=1)
-        await at.until(lambda: at.reminders == [])
-        assert at.pings == ["Drink water!"]
-        assert at.states("w1") == ["due", "running", "effect", "done", "delivered"]
-
-
-async def test_a_reminder_is_never_early(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
-        at.remind("w1", 2 * MINUTE)
         await at.advance(119.6, step=1)
-        assert at.states("w1") == []
+        assert at.states("w1") == [], "it is never early"
         await at.advance(0.2, step=0.1)
-        await at.until(lambda: at.ended("w1"))
+        await at.until(lambda: at.reminders == [])
+        assert [(one.text, one.footer) for one in at.log] == [("Drink water!", "")]
+        assert at.states("w1") == ["due", "running", "effect", "done", "delivered"]
 
 
 async def test_a_routine_fires_again_and_again(tmp_path: Path) -> None:
@@ -63,6 +51,8 @@ async def test_a_foreground_routine_is_a_turn_of_the_conversation(tmp_path: Path
         await at.until(lambda: at.ended("plan"))
         assert engine.prompts[0].startswith("[routine:plan]\n")
         assert at.states("plan") == ["due", "running", "done"]
+        assert [each.text for each in at.log] == ["Write the report."]
+        assert at.items == [], "a routine that asks nothing leaves no card"
 
 
 async def test_an_edit_is_followed(tmp_path: Path) -> None:
@@ -84,13 +74,6 @@ async def test_a_file_that_is_removed_does_not_fire(tmp_path: Path) -> None:
         path.unlink()
         await at.advance(120)
         assert at.states("w1") == []
-
-
-async def test_a_disabled_job_does_not_fire(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        at.routine("plan", "* * * * *", background="true", enabled="false")
-        await at.advance(180)
-        assert at.states("plan") == []
 
 
 async def test_one_bad_file_stops_nobody_else_and_is_named(tmp_path: Path) -> None:
@@ -215,7 +198,7 @@ async def test_a_run_that_has_spoken_may_work_on_until_its_own_limit(tmp_path: P
         assert at.states("w1")[-1] not in ("timed_out", "delivered")
 
 
-async def test_a_ping_that_comes_too_late_is_refused(tmp_path: Path) -> None:
+async def test_what_need_not_come_stays_silent_if_the_agent_says_nothing(tmp_path: Path) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, must="false")
         await at.advance(70)
@@ -272,14 +255,6 @@ async def test_a_late_routine_that_pings_says_when_it_was_due(tmp_path: Path) ->
     async with schedule_scene(engine.then(pings("Two meetings.")), tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("plan"))
         assert [(one.text, one.footer) for one in at.log] == [("Two meetings.", LATE)]
-
-
-async def test_what_comes_in_time_is_not_called_late(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
-        at.remind("w1", MINUTE)
-        await at.advance(70)
-        await at.until(lambda: at.reminders == [])
-        assert [(one.text, one.footer) for one in at.log] == [("Now.", "")]
 
 
 async def test_a_late_reminder_that_the_program_brings_says_when_it_was_due(tmp_path: Path) -> None:

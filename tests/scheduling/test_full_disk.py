@@ -12,13 +12,13 @@ from devtools.doubles.channel import DeliveryFault, FakeChatService
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.disks import SteppedDisk
 from devtools.doubles.engine import Fails, ScriptedEngine, Step, Waits
+from tests.scheduling.owner_actions import pings
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
-from tests.scheduling.test_firing import HOUR, MINUTE, pings
+from tests.scheduling.test_firing import HOUR, MINUTE
 from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
-from ollim_bot.domain.ledger_check import check
 
 
 class FullableDisk(SteppedDisk):
@@ -43,25 +43,6 @@ def shown(at: ScheduleScene) -> list[str]:
     return list(seen.values())
 
 
-async def test_a_reminder_comes_once_although_it_cannot_be_claimed(tmp_path: Path) -> None:
-    disk, engine = FullableDisk(), ScriptedEngine().then(pings("Drink water!"))
-    async with schedule_scene(engine, tmp_path, disk=disk) as at:
-        at.remind("w1", MINUTE)
-        await at.advance(30)
-        disk.is_full = True
-        await at.advance(90)
-        assert shown(at) == ["Drink water."]
-        assert engine.prompts == []
-        assert at.reminders == ["w1"]
-        disk.is_full = False
-        await at.advance(30)
-        await at.until(lambda: at.reminders == [])
-        assert shown(at) == ["Drink water."]
-        assert len(at.ended("w1")) == 1
-        assert at.states("w1")[-1] == "delivered"
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
-
-
 async def test_a_routine_waits_for_room_and_is_run_once(tmp_path: Path) -> None:
     disk, engine = FullableDisk(), ScriptedEngine()
     async with schedule_scene(engine, tmp_path, disk=disk) as at:
@@ -75,7 +56,7 @@ async def test_a_routine_waits_for_room_and_is_run_once(tmp_path: Path) -> None:
         await at.until(lambda: at.ended("plan"))
         assert len(engine.prompts) == 1
         assert len(at.ended("plan")) == 1
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
 
 
 async def test_that_the_disk_is_full_is_told_once(tmp_path: Path) -> None:
@@ -108,7 +89,7 @@ async def test_a_disk_that_fills_up_while_the_machine_sleeps_ends_nothing(tmp_pa
         await at.advance(60)
         await at.until(lambda: at.reminders == [])
         assert shown(at) == ["Drink water."]
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
 
 
 async def test_what_was_missed_is_kept_for_telling_before_the_ledger_says_so(
@@ -149,7 +130,7 @@ async def test_a_start_with_a_ledger_that_cannot_be_written_ends_nothing(tmp_pat
         await at.advance(60)
         await at.until(lambda: at.reminders == [])
         assert sorted(shown(at)) == ["Drink water.", "Stretch."]
-        assert check(at.rows, clock.now(), clock.now()) == []
+        assert at.is_right
 
 
 class DiskFillingEngine(ScriptedEngine):
@@ -183,18 +164,19 @@ async def test_an_attempt_that_fails_on_a_full_disk_ends_before_the_next_begins(
         await at.advance(60)
         await at.until(lambda: at.ended("plan"))
         assert at.states("plan") == ["due", "running", "attempt_failed", "running", "done"]
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
 
 
-async def test_what_was_only_shown_is_owed_until_it_is_in_the_log(tmp_path: Path) -> None:
-    """The owner may not have seen it: the page may be closed, and a kill loses it."""
-    disk, engine = FullableDisk(), ScriptedEngine()
+async def test_a_reminder_comes_once_although_it_cannot_be_claimed(tmp_path: Path) -> None:
+    """It is owed until it is in the log: the page may be closed, and a kill loses it."""
+    disk, engine = FullableDisk(), ScriptedEngine().then(pings("Drink water!"))
     async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
         await at.advance(30)
         disk.is_full = True
         await at.advance(90)
         assert (shown(at), at.log, at.reminders) == (["Drink water."], [], ["w1"])
+        assert engine.prompts == []
         newest = await at.chat.history(5)
         assert [one.text for one in newest] == ["Drink water."]
         disk.is_full = False
@@ -205,6 +187,10 @@ async def test_what_was_only_shown_is_owed_until_it_is_in_the_log(tmp_path: Path
         assert message.footer.startswith("Late: it was due today 10:16.")
         assert message.card is not None
         assert len(await at.chat.history(5)) == len(at.log)
+        assert shown(at) == ["Drink water."]
+        assert len(at.ended("w1")) == 1
+        assert at.states("w1")[-1] == "delivered"
+        assert at.is_right
 
 
 async def test_a_reminder_that_was_claimed_before_the_disk_was_full_is_shown(
@@ -257,7 +243,7 @@ async def test_a_reminder_is_not_called_delivered_while_it_is_on_its_way(tmp_pat
     engine, clock = ScriptedEngine().then(Waits()), ManualClock(NOW)
     service = FakeChatService(clock)
     async with schedule_scene(engine, tmp_path, clock=clock, channels=[service]) as at:
-        at.stores.config.transact(lambda now: (now.with_value("bg_fork_timeout", "62"), None))
+        at.configure("bg_fork_timeout", "62")
         at.remind("w1", MINUTE)
         await at.advance(61)
         service.may_answer.clear()

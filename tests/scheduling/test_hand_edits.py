@@ -15,6 +15,11 @@ from ollim_bot.store.job_files import open_repositories
 BY_HAND = "by hand: routines/plan.md"
 
 
+async def settled(scene: JobIndexScene) -> list[str]:
+    await scene.settled()
+    return scene.journal.messages
+
+
 @pytest.fixture
 def scene(tmp_path: Path) -> JobIndexScene:
     return JobIndexScene(tmp_path / "data")
@@ -25,18 +30,14 @@ def routines_of(scene: JobIndexScene) -> JobRepository[Routine]:
     return open_repositories(scene.paths, scene.hand_edits, disk).routines
 
 
-async def settled(scene: JobIndexScene) -> list[str]:
-    await scene.refresh()
-    await scene.refresh_later()
-    return scene.journal.messages
-
-
-async def test_an_edit_by_hand_is_noted_once(scene: JobIndexScene) -> None:
+async def test_an_edit_or_a_removal_by_hand_is_noted_once(scene: JobIndexScene) -> None:
     await scene.refresh()
     scene.plan.write_text(routine("plan"))
     assert await settled(scene) == [BY_HAND]
     assert [path for path, _ in scene.journal.notes] == [scene.plan]
     assert await settled(scene) == [BY_HAND]
+    scene.plan.unlink()
+    assert await settled(scene) == [BY_HAND, BY_HAND]
 
 
 @pytest.mark.parametrize(
@@ -76,13 +77,6 @@ async def test_what_was_there_at_the_start_is_not_noted(scene: JobIndexScene) ->
     assert await settled(scene) == []
 
 
-async def test_a_removal_by_hand_is_noted(scene: JobIndexScene) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
-    scene.plan.unlink()
-    assert await settled(scene) == [BY_HAND]
-
-
 async def test_a_wrong_file_and_a_comment_are_noted_too(scene: JobIndexScene) -> None:
     await scene.refresh()
     scene.plan.write_text("nothing right")
@@ -92,8 +86,7 @@ async def test_a_wrong_file_and_a_comment_are_noted_too(scene: JobIndexScene) ->
 
 
 async def test_what_the_bot_writes_is_noted_by_the_one_who_writes(scene: JobIndexScene) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+    await scene.saved(routine("plan"))
     repository = routines_of(scene)
     repository.amend("plan", {"description": "The day"})
     assert await settled(scene) == ["edit routine plan"]
@@ -105,15 +98,13 @@ async def test_a_write_that_is_spoken_for_after_it_was_seen_is_not_by_hand(
     scene: JobIndexScene,
 ) -> None:
     await scene.refresh()
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+    await scene.saved(routine("plan"))
     scene.hand_edits.note(scene.plan, "auto: write routines/plan.md")
     assert await settled(scene) == ["auto: write routines/plan.md"]
 
 
 async def test_an_edit_right_after_the_bots_own_is_by_hand(scene: JobIndexScene) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+    await scene.saved(routine("plan"))
     routines_of(scene).amend("plan", {"description": "The day"})
     scene.plan.write_text(routine("plan", body="Plan it otherwise."))
     assert await settled(scene) == ["edit routine plan", BY_HAND]

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE
 from tests.scheduling.test_full_disk import FullableDisk
-from tests.scheduling.test_plain_delivery import is_right
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.cards import Card
@@ -25,7 +24,7 @@ from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.domain.leave_by import departures, moment_to_leave
 from ollim_bot.domain.run_history import part_in_words
 from ollim_bot.schedule.extra_times import announcement, heads_ups_between, next_heads_up
-from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.calendars import CalendarFiles
 
 DENTIST: dict[str, Any] = {"before": "[30m, 10m]", "plain": "true"}
 
@@ -58,7 +57,7 @@ async def test_a_heads_up_comes_before_its_moment_and_the_moment_comes_too(tmp_p
         # What comes by itself names its job, on the page and on Discord.
         assert [each.job for each in at.log] == ["Dentist"] * 3
         assert parts(at, "w1") == {"before-30m": "done", "before-10m": "done", "": "done"}
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_heads_up_goes_with_its_job_where_that_is_moved_or_cancelled(
@@ -74,7 +73,7 @@ async def test_a_heads_up_goes_with_its_job_where_that_is_moved_or_cancelled(
         assert at.pings == []
         await at.advance(3 * 60, step=60)
         await at.until(lambda: at.pings == ["in 30 min: Dentist"])
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_after_a_sleep_only_the_newest_comes_and_says_how_long_is_left(
@@ -87,7 +86,7 @@ async def test_after_a_sleep_only_the_newest_comes_and_says_how_long_is_left(
         await at.advance(15)
         await at.until(lambda: at.pings == ["in 7 min: Dentist"])
         assert parts(at, "w1") == {"before-30m": "superseded", "before-10m": "done"}
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_heads_up_does_not_come_after_its_moment(tmp_path: Path) -> None:
@@ -101,16 +100,14 @@ async def test_a_heads_up_does_not_come_after_its_moment(tmp_path: Path) -> None
         assert at.pings == ["Dentist."]
         found = parts(at, "w1")
         assert found == {"before-30m": "superseded", "before-10m": "superseded", "": "done"}
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_heads_up_of_what_need_not_come_is_dropped_while_it_is_quiet(
     tmp_path: Path,
 ) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        at.store.run(
-            lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", "10:00-12:00"))
-        )
+        at.configure("quiet_hours", "10:00-12:00")
         at.remind("w1", 12 * MINUTE, "Dentist.", before="[10m]", plain="true")
         at.remind("w2", 12 * MINUTE, "Barber.", before="[10m]", plain="true", must="false")
         await at.advance(125)
@@ -141,7 +138,7 @@ async def test_a_heads_up_that_cannot_be_recorded_is_tried_again(tmp_path: Path)
         disk.is_full = False
         await at.advance(30)
         await at.until(lambda: at.pings == ["in 9 min: Dentist"])
-        assert is_right(at)
+        assert at.is_right
 
 
 @given(
@@ -194,15 +191,11 @@ def event(start: timedelta = HOUR, **more: Any) -> CalendarEvent:
 
 
 def keep(at: ScheduleScene, *events: CalendarEvent) -> None:
-    write_copy(at.paths, CalendarCopy("Work", "a.example (hidden)", events, NOW))
+    CalendarFiles(at.paths).write_copy(CalendarCopy("Work", "a.example (hidden)", events, NOW))
 
 
 def travel(at: ScheduleScene, minutes: str) -> None:
-    _set(at, "travel_minutes", minutes)
-
-
-def _set(at: ScheduleScene, key: str, value: str) -> None:
-    at.store.run(lambda tx: tx.config.change(lambda now: now.with_value(key, value)))
+    at.configure("travel_minutes", minutes)
 
 
 def cards(at: ScheduleScene) -> list[str]:
@@ -229,7 +222,7 @@ async def test_it_is_said_once_when_to_leave_also_through_a_restart(tmp_path: Pa
         await at.advance(90 * 60, step=60)
         assert len(at.log) == 1
         assert ends(at) == [("done", "")]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_the_agent_is_shown_when_to_leave_without_the_words_of_the_event(
@@ -295,12 +288,12 @@ async def test_after_downtime_it_is_not_said_when_the_event_has_begun(tmp_path: 
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: cards(at) == ["Leave now\nBarber at 11:55, Main Street 5"])
         assert ends(at) == [("missed", "the event had begun")]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_while_it_is_quiet_it_is_not_said_and_not_later_either(tmp_path: Path) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        _set(at, "quiet_hours", "10:00-11:00")
+        at.configure("quiet_hours", "10:00-11:00")
         travel(at, "20")
         keep(at, event())
         await at.advance(55 * 60, step=60)
@@ -352,9 +345,6 @@ def test_no_one_leaves_for_an_event_without_a_place_or_a_declined_one(
     assert moment_to_leave(event(**without), 20) is None
     assert moment_to_leave(event(), None) is None
     assert moment_to_leave(event(is_busy=False), 20) == NOW + 40 * MINUTE
-
-
-def test_no_one_leaves_for_a_whole_day() -> None:
     day = date(2026, 2, 25)
     whole = CalendarEvent("e1", "Work", "Fair", day, day + timedelta(days=1), True, PLACE)
     assert moment_to_leave(whole, 20) is None
@@ -392,7 +382,7 @@ async def test_a_timer_has_a_card_that_counts_to_its_end_and_says_when_it_is_ove
         await at.advance(60, step=30)
         assert shown(at) == [Card("Timer over: Take the bread out")]
         assert sorted(at.pings) == ["Drink water.", "Take the bread out."]
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_the_card_follows_a_timer_that_is_moved_or_cancelled(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from devtools.doubles.clock import A_FRACTION, ManualClock
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
+from tests.scheduling.owner_actions import pings
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.events import FailureKind
@@ -18,10 +19,6 @@ from ollim_bot.domain.pings import PingBudget
 from ollim_bot.ports import IncomingMessage
 
 MINUTE = timedelta(minutes=1)
-
-
-def pings(words: str, **more: object) -> CallsTool:
-    return CallsTool("mcp__discord__ping_user", {"message": words, **more})
 
 
 def sets(words: str, minutes: float = 1, **more: object) -> CallsTool:
@@ -33,16 +30,21 @@ def budget(at: ScheduleScene) -> PingBudget:
     return at.store.run(lambda tx: tx.budget.get())
 
 
-def pending(at: ScheduleScene) -> list[str]:
-    return [each.message for each in at.stores.updates.read().entries]
-
-
 def set_jobs(at: ScheduleScene) -> list[str]:
     return [one.item.spec.id for one in at.stores.reminders.all()]
 
 
-def quiet_routine(at: ScheduleScene, name: str, cron: str, **more: Any) -> None:
-    at.routine(name, cron, background="true", **{"update-main-session": "freely", **more})
+def quiet_routine(at: ScheduleScene, **more: Any) -> None:
+    freely = {"update-main-session": "freely", **more}
+    at.routine("plan", "16 10 * * *", background="true", **freely)
+
+
+async def set_by_plan(at: ScheduleScene, **more: Any) -> list[str]:
+    """What the run of a routine has set."""
+    quiet_routine(at, **more)
+    await at.advance(65)
+    await at.until(lambda: at.ended("plan"))
+    return set_jobs(at)
 
 
 async def fired(at: ScheduleScene, jobs: list[str]) -> None:
@@ -57,10 +59,7 @@ async def test_a_run_that_sets_twelve_gets_three_and_each_costs_a_ping(tmp_path:
     async with schedule_scene(engine, tmp_path) as at:
         # All that the run sets is due in one second.
         at.clock.jump(-A_FRACTION.total_seconds())
-        quiet_routine(at, "plan", "16 10 * * *")
-        await at.advance(65)
-        await at.until(lambda: at.ended("plan"))
-        jobs = set_jobs(at)
+        jobs = await set_by_plan(at)
         assert len(jobs) == 3
         await fired(at, jobs)
         assert sorted(at.pings) == ["Number 0.", "Number 1.", "Number 2."]
@@ -75,16 +74,13 @@ async def test_beyond_the_budget_its_text_becomes_an_update_and_nothing_is_sent(
     engine.then(pings("The first.")).then(pings("The second."))
     async with schedule_scene(engine, tmp_path) as at:
         at.store.run(lambda tx: tx.budget.change(_small))
-        quiet_routine(at, "plan", "16 10 * * *")
-        await at.advance(65)
-        await at.until(lambda: at.ended("plan"))
-        jobs = set_jobs(at)
+        jobs = await set_by_plan(at)
         await fired(at, jobs)
         assert at.pings == ["The first."]
         rows = [row for job in jobs for row in at.ended(job)]
         ends = sorted((row.state, str(row.facts.get("reason"))) for row in rows)
         assert ends == [("done", "None"), ("skipped", "budget"), ("skipped", "budget")]
-        left = [each for each in pending(at) if "the ping budget is used up" in each]
+        left = [each for each in at.pending if "the ping budget is used up" in each]
         assert len(left) == 2
         assert len({each.rpartition("Its text: ")[2] for each in left}) == 2
         assert (budget(at).tokens, at.told) == (0, [])
@@ -95,10 +91,7 @@ async def test_the_runs_of_a_job_that_may_not_ping_set_nothing_that_may(tmp_path
     engine.then(pings("Look here!"), pings("Look here!", critical=True), sets("Again!"))
     engine.then(pings("Again!", critical=True))
     async with schedule_scene(engine, tmp_path) as at:
-        quiet_routine(at, "plan", "16 10 * * *", **{"allow-ping": "false"})
-        await at.advance(65)
-        await at.until(lambda: at.ended("plan"))
-        (first,) = set_jobs(at)
+        (first,) = await set_by_plan(at, **{"allow-ping": "false"})
         await at.advance(70)
         await at.until(lambda: at.ended(first))
         (second,) = set_jobs(at)
@@ -112,7 +105,7 @@ async def test_reminders_that_set_reminders_come_to_an_end_within_a_day(tmp_path
     for _ in range(30):
         engine.then(*(sets("And on.") for _ in range(4)))
     async with schedule_scene(engine, tmp_path) as at:
-        quiet_routine(at, "plan", "16 10 * * *")
+        quiet_routine(at)
         await at.advance(30 * 60, step=10)
         begun = {row.occurrence.job_id for row in at.rows if row.occurrence}
         assert len(begun - {"plan"}) == 10
@@ -122,10 +115,7 @@ async def test_reminders_that_set_reminders_come_to_an_end_within_a_day(tmp_path
 async def test_what_stays_silent_gives_its_ping_back(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(sets("Has Ann answered?")).then(Says("She has."))
     async with schedule_scene(engine, tmp_path) as at:
-        quiet_routine(at, "plan", "16 10 * * *")
-        await at.advance(65)
-        await at.until(lambda: at.ended("plan"))
-        (job,) = set_jobs(at)
+        (job,) = await set_by_plan(at)
         await fired(at, [job])
         assert at.states(job) == ["due", "running", "done"]
         assert (budget(at).tokens, budget(at).daily_used, budget(at).held) == (5, 0, ())
@@ -137,15 +127,12 @@ async def test_a_ping_that_is_refused_leaves_its_text(tmp_path: Path) -> None:
     """Also during an answer to the owner, and if the run itself does not report it."""
     engine = ScriptedEngine().then(sets("Water the plants.")).then(Waits()).then(pings("Water!"))
     async with schedule_scene(engine, tmp_path) as at:
-        quiet_routine(at, "plan", "16 10 * * *")
-        await at.advance(65)
-        await at.until(lambda: at.ended("plan"))
-        (job,) = set_jobs(at)
+        (job,) = await set_by_plan(at)
         await at.chat.receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await at.until(lambda: len(engine.prompts) == 2)
         await fired(at, [job])
         assert at.pings == []
-        (left,) = pending(at)
+        (left,) = at.pending
         assert left.endswith("Its text: Water the plants.")
         assert (budget(at).tokens, budget(at).held) == (5, ())
 
@@ -155,15 +142,12 @@ async def test_a_failure_of_what_it_set_is_told_to_the_agent_alone(tmp_path: Pat
     for _ in range(3):
         engine.then(Fails(FailureKind.OTHER))
     async with schedule_scene(engine, tmp_path) as at:
-        quiet_routine(at, "plan", "16 10 * * *")
-        await at.advance(65)
-        await at.until(lambda: at.ended("plan"))
-        (job,) = set_jobs(at)
+        (job,) = await set_by_plan(at)
         await at.advance(300)
         await at.until(lambda: at.ended(job))
         assert [row.state for row in at.ended(job)] == ["failed"]
         assert (at.pings, at.told) == ([], [])
-        assert [each for each in pending(at) if "Buy this now!" in each]
+        assert [each for each in at.pending if "Buy this now!" in each]
         assert (budget(at).tokens, budget(at).held) == (5, ())
 
 
@@ -181,10 +165,7 @@ async def test_a_crash_after_the_payment_pays_once_and_pings_once(tmp_path: Path
     engine = ScriptedEngine().then(sets("Has Ann answered?")).then(Waits())
     clock = ManualClock(NOW)
     async with schedule_scene(engine, tmp_path, clock=clock) as at:
-        quiet_routine(at, "plan", "16 10 * * *")
-        await at.advance(65)
-        await at.until(lambda: at.ended("plan"))
-        (job,) = set_jobs(at)
+        (job,) = await set_by_plan(at)
         await at.advance(70)
         await at.until(lambda: len(engine.prompts) == 2)
         assert (budget(at).tokens, len(budget(at).held)) == (4, 1)
@@ -205,7 +186,7 @@ async def test_the_next_check_of_a_chain_stays_its_initiative_and_is_not_counted
     for _ in range(3):
         engine.then(follow_up)
     async with schedule_scene(engine, tmp_path) as at:
-        quiet_routine(at, "plan", "16 10 * * *")
+        quiet_routine(at)
         await at.advance(65)
         await at.until(lambda: at.ended("plan"))
         await at.advance(70)
@@ -227,7 +208,7 @@ async def test_a_tainted_run_that_begins_a_thousand_checks_at_once_gets_ten_in_a
     for number in range(30):
         engine.then(again, *(speaks if number in (3, 6) else ()))
     async with schedule_scene(engine, tmp_path) as at:
-        quiet_routine(at, "plan", "16 10 * * *", untrusted="web page")
+        quiet_routine(at, untrusted="web page")
         await at.advance(65)
         await at.advance(40, step=1)
         assert len(engine.prompts) == 2, "the run and the first check"

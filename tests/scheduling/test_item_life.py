@@ -25,7 +25,6 @@ from ollim_bot.domain.digest import TURN_PAGE, digest_message
 from ollim_bot.domain.due_items import UNDO, DueItem
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import ANSWERED, Answer, Occurrence
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.errors import NotFound
@@ -285,7 +284,7 @@ class Table:
             answers = [each == Answer.UNDONE for each in rows[life.name]]
             if answers != [bool(place % 2) for place in range(len(answers))]:
                 life.problems.append(f"answered as {rows[life.name]}")
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
         problems = [(life.kind, life.events, life.problems) for life in self.lives if life.problems]
         assert problems == []
 

@@ -34,19 +34,11 @@ async def test_the_first_look_finds_every_job(scene: JobIndexScene) -> None:
     assert (changes.changed, changes.removed, changes.problems) == ([], [], [])
 
 
-async def test_nothing_new_is_no_change(scene: JobIndexScene) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
-    assert not await scene.refresh()
-    assert not await scene.refresh_later()
-
-
 @pytest.mark.parametrize("editor", EDITORS)
 async def test_however_an_editor_saves_only_the_change_is_seen(
     scene: JobIndexScene, editor: Editor
 ) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+    await scene.saved(routine("plan"))
     looks = []
     for _ in editor(scene.plan, routine("plan", "30 8 * * 1-5", "Plan it well.")):
         looks.append(await scene.refresh())
@@ -55,20 +47,15 @@ async def test_however_an_editor_saves_only_the_change_is_seen(
     assert scene.messages == {"plan": "Plan it well."}
     assert not any(look.removed or look.added for look in looks)
     assert scene.notices.said == []
-
-
-@pytest.mark.parametrize("editor", EDITORS)
-async def test_saving_the_same_again_is_no_change(scene: JobIndexScene, editor: Editor) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
-    for _ in editor(scene.plan, routine("plan")):
-        assert not await scene.refresh()
+    for _ in editor(scene.plan, scene.plan.read_text()):
+        assert not await scene.refresh(), "the same was saved again"
     assert not await scene.refresh_later()
 
 
-async def test_a_touch_is_no_change(scene: JobIndexScene) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+async def test_nothing_new_and_a_touch_are_no_change(scene: JobIndexScene) -> None:
+    await scene.saved(routine("plan"))
+    assert not await scene.refresh()
+    assert not await scene.refresh_later()
     os.utime(scene.plan)
     assert not await scene.refresh()
 
@@ -100,8 +87,7 @@ async def test_a_change_within_the_grain_of_the_clock_is_seen(scene: JobIndexSce
 
 
 async def test_a_removed_file_is_a_removed_job_within_a_second(scene: JobIndexScene) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+    await scene.saved(routine("plan"))
     scene.plan.unlink()
     changes = await scene.refresh()
     assert not changes
@@ -113,26 +99,15 @@ async def test_a_removed_file_is_a_removed_job_within_a_second(scene: JobIndexSc
 
 
 async def test_a_moved_file_is_the_same_job_at_another_place(scene: JobIndexScene) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+    await scene.saved(routine("plan"))
     elsewhere = scene.plan.rename(scene.plan.with_name("another.md"))
     changes = await scene.refresh()
     assert [indexed.path for indexed in changes.changed] == [elsewhere]
     assert not await scene.refresh_later()
 
 
-async def test_another_id_in_the_file_is_another_job(scene: JobIndexScene) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
-    scene.plan.write_text(routine("day"))
-    changes = await scene.refresh()
-    assert [indexed.job.spec.id for indexed in changes.removed] == ["plan"]
-    assert [indexed.job.spec.id for indexed in changes.added] == ["day"]
-
-
 async def test_a_folder_away_for_a_moment_removes_nothing(scene: JobIndexScene) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+    await scene.saved(routine("plan"))
     away = scene.paths.routines.rename(scene.paths.root / "away")
     await scene.refresh()
     away.rename(scene.paths.routines)
@@ -144,12 +119,10 @@ async def test_a_folder_away_for_a_moment_removes_nothing(scene: JobIndexScene) 
 async def test_a_folder_that_is_removed_and_made_again_holds_what_is_in_it(
     scene: JobIndexScene,
 ) -> None:
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+    await scene.saved(routine("plan"))
     scene.plan.unlink()
     scene.paths.routines.rmdir()
-    await scene.refresh()
-    await scene.refresh_later()
+    await scene.settled()
     assert scene.index.jobs == {}
     scene.paths.routines.mkdir()
     scene.plan.write_text(routine("plan"))
@@ -205,8 +178,7 @@ async def test_a_look_that_was_given_up_loses_no_change(scene: JobIndexScene) ->
 
 async def test_a_look_that_was_given_up_does_not_leave_a_file_away(scene: JobIndexScene) -> None:
     """Otherwise a copy of the file could take over its id."""
-    scene.plan.write_text(routine("plan"))
-    await scene.refresh()
+    await scene.saved(routine("plan"))
     away = scene.plan.rename(scene.plan.with_name("away"))
     await scene.refresh()
     away.rename(scene.plan)
@@ -240,8 +212,7 @@ async def test_a_job_that_names_no_tool_of_a_server_runs_and_is_told_once(
     scene: JobIndexScene,
 ) -> None:
     tools = 'background: true\nallowed-tools: ["mcp__home__lamp", "mcp__home__*"]'
-    scene.plan.write_text(routine("plan").replace("id: plan", f"id: plan\n{tools}"))
-    await scene.refresh()
+    await scene.saved(routine("plan").replace("id: plan", f"id: plan\n{tools}"))
     for _ in range(2):
         await scene.refresh_later(17.3)
     told = (

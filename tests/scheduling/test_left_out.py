@@ -10,8 +10,6 @@ from tests.scheduling.owner_actions import asks, card_of, pings, press, skip
 from tests.scheduling.scene import NOW, schedule_scene
 
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.run_history import claiming_row
 
 MINUTE = timedelta(minutes=1)
 
@@ -43,19 +41,6 @@ async def test_a_skip_survives_a_restart(tmp_path: Path) -> None:
         await at.advance(330)
         await at.until(lambda: at.ended("plan"))
         assert at.ended("plan")[0].facts["reason"] == "policy"
-        assert engine.prompts == []
-
-
-async def test_a_skip_holds_after_a_crash_between_its_claim_and_its_end(tmp_path: Path) -> None:
-    moment = datetime(2026, 2, 24, 10, 10, tzinfo=UTC)
-    async with schedule_scene(ScriptedEngine(), tmp_path, runs=False) as at:
-        at.routine("plan", "10 10 * * *", background="true")
-        skip(at, "plan", moment)
-        occurrence = Occurrence.scheduled(JobKind.ROUTINE, "plan", moment)
-        at.stores.ledger.append(claiming_row(occurrence, moment))
-    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
-        await at.until(lambda: at.ended("plan"))
-        assert at.states("plan") == ["due", "skipped"]
         assert engine.prompts == []
 
 

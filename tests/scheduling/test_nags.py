@@ -17,7 +17,6 @@ from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
 from tests.scheduling.test_full_disk import FullableDisk
 from tests.scheduling.test_heads_ups import ZONES, parts
-from tests.scheduling.test_plain_delivery import is_right, items
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
@@ -64,28 +63,24 @@ async def test_it_comes_again_with_other_words_until_its_times_are_used_up(tmp_p
         await at.advance(60 * 60, step=60)
         assert len(shown(at)) == 4
         assert parts(at, "w1") == {"": "done", "2": "done", "3": "done", "4": "done"}
-        assert [each.shown for each in items(at)] == [4]
-        assert is_right(at)
-
-
-async def test_the_second_time_names_the_first_step(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        at.remind("w1", MINUTE, **WATER, **{"first-step": "fill the glass"})
-        await at.advance(11 * 60 + 10, step=30)
-        assert shown(at)[-1] == "fill the glass"
-        assert at.log[-1].job == "Drink water"
+        assert [each.shown for each in at.items] == [4]
+        budget = at.store.query(lambda tx: tx.budget.get())
+        assert budget.tokens == budget.capacity, "it costs nothing of the ping budget"
+        assert at.is_right
 
 
 async def test_an_answer_ends_it(tmp_path: Path) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        at.remind("w1", MINUTE, **WATER)
+        at.remind("w1", MINUTE, **WATER, **{"first-step": "fill the glass"})
         await at.advance(11 * 60 + 10, step=30)
+        assert shown(at)[-1] == "fill the glass", "the second time names the first step"
+        assert at.log[-1].job == "Drink water"
         await click(at, "Done")
         await at.advance(60 * 60, step=60)
         assert len(shown(at)) == 2
         assert parts(at, "w1") == {"": "done", "2": "done", "3": "policy"}
-        assert items(at) == []
-        assert is_right(at)
+        assert at.items == []
+        assert at.is_right
 
 
 async def test_an_answer_that_is_undone_lets_it_come_again(tmp_path: Path) -> None:
@@ -100,7 +95,7 @@ async def test_an_answer_that_is_undone_lets_it_come_again(tmp_path: Path) -> No
         await at.advance(90, step=30)
         assert len(shown(at)) == 2
         assert parts(at, "w1") == {"": "done", "2": "policy", "3": "done"}
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_an_answer_that_is_undone_uses_up_no_time(tmp_path: Path) -> None:
@@ -112,8 +107,8 @@ async def test_an_answer_that_is_undone_uses_up_no_time(tmp_path: Path) -> None:
             await click(at, "Undo")
         await at.advance(60 * 60, step=60)
         assert len(shown(at)) == 4
-        assert [each.shown for each in items(at)] == [4]
-        assert is_right(at)
+        assert [each.shown for each in at.items] == [4]
+        assert at.is_right
 
 
 @pytest.mark.parametrize("how", ["paused", "removed"])
@@ -136,7 +131,7 @@ async def test_it_ends_with_its_job_and_what_was_left_comes_back_with_it(
         file.write_text(text)
         await at.advance(60 * 60, step=60)
         assert len(shown(at)) == 4
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_what_ended_while_the_bot_was_off_does_not_come_again(tmp_path: Path) -> None:
@@ -151,15 +146,7 @@ async def test_what_ended_while_the_bot_was_off_does_not_come_again(tmp_path: Pa
         await at.advance(45 * 60, step=60)
         assert len([each for each in at.log if each.job == "Drink water"]) == 1
         assert len([each for each in at.log if each.job == "Take the pill"]) == 4
-        assert is_right(at)
-
-
-async def test_it_costs_nothing_of_the_ping_budget(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        at.remind("w1", MINUTE, **WATER)
-        await at.advance(45 * 60, step=60)
-        budget = at.store.query(lambda tx: tx.budget.get())
-        assert (len(shown(at)), budget.tokens) == (4, budget.capacity)
+        assert at.is_right
 
 
 @pytest.mark.parametrize("is_off", [True, False], ids=["off", "asleep"])
@@ -181,7 +168,7 @@ async def test_after_downtime_only_the_newest_comes(tmp_path: Path, *, is_off: b
         assert len(shown(at)) == 2
         await at.advance(90, step=30)
         assert len(shown(at)) == 3
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_clock_that_is_set_back_delays_it_by_its_pause_at_most(tmp_path: Path) -> None:
@@ -198,9 +185,7 @@ async def test_what_need_not_come_waits_for_the_end_of_the_quiet(tmp_path: Path)
         at.remind("w1", MINUTE, **WATER, must="false")
         at.remind("w2", MINUTE, "Take the pill.", **WATER)
         await at.advance(70)
-        at.store.run(
-            lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", "10:20-11:00"))
-        )
+        at.configure("quiet_hours", "10:20-11:00")
         await at.advance(40 * 60, step=60)
         assert len([each for each in at.log if each.job == "Take the pill"]) == 4
         assert len([each for each in at.log if each.job == "Drink water"]) == 1
@@ -208,11 +193,11 @@ async def test_what_need_not_come_waits_for_the_end_of_the_quiet(tmp_path: Path)
         assert [each.text for each in at.log if each.id.startswith("digest-")] == [
             "While it was quiet:\n- 10:26 · Drink water · 44 min ago"
         ]
-        (water,) = (each for each in items(at) if each.title == "Drink water.")
+        (water,) = (each for each in at.items if each.title == "Drink water.")
         assert water.shown == 2
         assert at.log[0].card is not None
         assert at.log[0].card.title == "Drink water · asked at 10:16"
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_time_that_cannot_be_stored_is_tried_again(tmp_path: Path) -> None:
@@ -225,7 +210,7 @@ async def test_a_time_that_cannot_be_stored_is_tried_again(tmp_path: Path) -> No
         disk.is_full = False
         await at.advance(30)
         assert len(shown(at)) == 2
-        assert is_right(at)
+        assert at.is_right
 
 
 @given(

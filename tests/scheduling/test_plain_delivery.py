@@ -7,24 +7,15 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Step, Waits
-from tests.scheduling.scene import ScheduleScene, schedule_scene
+from tests.scheduling.owner_actions import pings
+from tests.scheduling.scene import schedule_scene
 from tests.scheduling.test_costs import spend
-from tests.scheduling.test_firing import MINUTE, pings
+from tests.scheduling.test_firing import MINUTE
 from tests.scheduling.test_full_disk import FullableDisk, shown
 
-from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import FailureKind
-from ollim_bot.domain.ledger_check import check
 
 PLAIN = {"plain": "true"}
-
-
-def items(at: ScheduleScene) -> list[DueItem]:
-    return at.store.query(lambda tx: tx.due_items.open())
-
-
-def is_right(at: ScheduleScene) -> bool:
-    return check(at.rows, at.clock.now(), at.clock.now()) == []
 
 
 async def test_a_plain_reminder_comes_at_its_moment_without_any_model(tmp_path: Path) -> None:
@@ -39,7 +30,7 @@ async def test_a_plain_reminder_comes_at_its_moment_without_any_model(tmp_path: 
         assert at.states("w1") == ["due", "done", "delivered"]
         (end,) = at.ended("w1")
         assert end.facts == {"job": "Drink water.", "plain": True}
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_plain_routine_comes_each_time_and_asks_for_an_answer(tmp_path: Path) -> None:
@@ -48,9 +39,9 @@ async def test_a_plain_routine_comes_each_time_and_asks_for_an_answer(tmp_path: 
         await at.advance(16 * 60, step=30)
         await at.until(lambda: len(at.ended("water")) == 2)
         assert at.pings == ["Drink water."] * 2
-        assert [(each.title, each.earlier_count) for each in items(at)] == [("Drink water.", 1)]
+        assert [(each.title, each.earlier_count) for each in at.items] == [("Drink water.", 1)]
         assert engine.prompts == []
-        assert is_right(at)
+        assert at.is_right
 
 
 async def test_a_plain_reminder_waits_for_no_slot_and_no_cost_cap(tmp_path: Path) -> None:
@@ -79,7 +70,7 @@ async def test_a_plain_reminder_comes_once_although_the_disk_is_full(tmp_path: P
         await at.advance(30)
         await at.until(lambda: at.reminders == [])
         assert shown(at) == ["Drink water."]
-        assert is_right(at)
+        assert at.is_right
 
 
 @pytest.mark.parametrize(
@@ -94,7 +85,7 @@ async def test_a_routine_that_must_come_comes_without_the_agent(
         at.routine("meds", "16 10 * * *", "Take the blue pill.", background="true", must="true")
         await at.advance(125)
         assert at.pings == ["Take the blue pill."]
-        assert [each.title for each in items(at)] == ["Take the blue pill."]
+        assert [each.title for each in at.items] == ["Take the blue pill."]
         await at.advance(60)
         assert at.told == []
 
@@ -142,7 +133,7 @@ async def test_a_card_and_a_file_of_the_agent_ask_for_the_answer_too(
         (tmp_path / "notes.md").write_text("blue")
         at.routine("meds", "16 10 * * *", "Take the blue pill.", background="true", must="true")
         await at.advance(125)
-        (item,) = items(at)
+        (item,) = at.items
         (message,) = (each for each in at.log if each.occurrence == item.occurrence)
         assert message.card is not None
         assert message.id == item.card
@@ -157,15 +148,6 @@ async def test_the_answer_to_a_foreground_job_is_followed_by_the_card_that_asks(
         await at.advance(70)
         await at.until(lambda: at.states("meds")[-1:] == ["delivered"])
         assert [each.text for each in at.log] == ["Time for the blue one.", "Take the blue pill."]
-        (item,) = items(at)
+        (item,) = at.items
         assert item.card == at.log[-1].id
         assert at.states("meds") == ["due", "running", "done", "delivered"]
-
-
-async def test_a_routine_that_asks_nothing_leaves_no_card(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine().answers("Planned."), tmp_path) as at:
-        at.routine("plan", "16 10 * * *")
-        await at.advance(70)
-        await at.until(lambda: at.ended("plan"))
-        assert [each.text for each in at.log] == ["Planned."]
-        assert items(at) == []

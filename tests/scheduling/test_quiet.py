@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from devtools.doubles.channel import FakeChatService
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
+from tests.scheduling.owner_actions import pings
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -21,7 +23,7 @@ from ollim_bot.domain.pings import DEFAULT_CAPACITY
 from ollim_bot.domain.quiet import QuietChoice, ended_now
 from ollim_bot.domain.run_history import DROPPED
 from ollim_bot.ports import IncomingMessage
-from ollim_bot.store.item_answers import ItemAnswers, answer_item, end_undo
+from ollim_bot.store.item_answers import ItemAnswers, end_undo
 from ollim_bot.store.steps import quiet_settings
 
 # A short night, because the clock of the tests stops every half minute.
@@ -32,16 +34,12 @@ MINUTE = 60.0
 FREELY: dict[str, Any] = {"update-main-session": "freely"}
 
 
-def quiet_hours(at: ScheduleScene, hours: str | None) -> None:
-    at.store.run(lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", hours)))
-
-
-def switch_on(at: ScheduleScene, name: str) -> None:
-    at.store.run(lambda tx: tx.config.change(lambda now: now.with_value(name, "on")))
-
-
-def pings(words: str, **more: object) -> CallsTool:
-    return CallsTool("mcp__discord__ping_user", {"message": words, **more})
+@asynccontextmanager
+async def evening(engine: ScriptedEngine, root: Path) -> AsyncIterator[ScheduleScene]:
+    """A bot a minute before the quiet hours."""
+    async with schedule_scene(engine, root, clock=ManualClock(EVENING)) as at:
+        at.configure("quiet_hours", NIGHT)
+        yield at
 
 
 def routine(at: ScheduleScene, name: str, cron: str) -> None:
@@ -83,9 +81,8 @@ async def test_a_night_has_its_reminders_and_its_alarm_and_the_rest_comes_in_the
     engine.then(pings("Drink water."))
     engine.then(pings("The cellar is wet.", critical=True))
     engine.then(pings("The mail is sorted."))
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
-        switch_on(at, "receipt_in_digest")
+    async with evening(engine, tmp_path) as at:
+        at.configure("receipt_in_digest", "on")
         routine(at, "plan", "2 22 * * *")
         at.remind("water", timedelta(minutes=5), **FREELY)
         routine(at, "cellar", "6 22 * * *")
@@ -111,15 +108,14 @@ async def test_a_night_has_its_reminders_and_its_alarm_and_the_rest_comes_in_the
         kept = [row for row in at.rows if row.state in ("held", "released")]
         assert [row.state for row in kept] == ["held", "held", "released", "released"]
         assert kept[0].facts["until"] == MORNING.isoformat()
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
 
 
 async def test_what_a_page_made_the_agent_set_does_not_come_at_night_before_the_owner_orders_it(
     tmp_path: Path,
 ) -> None:
     engine = ScriptedEngine().then(pings("Buy this!")).then(pings("The dentist opens."))
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(engine, tmp_path) as at:
         at.remind("spam", timedelta(minutes=3), untrusted="web page", **FREELY)
         at.remind("text", timedelta(minutes=5), "Sale!", untrusted="web page", plain="true")
         at.remind("dentist", timedelta(minutes=7), untrusted="web page", must="true", **FREELY)
@@ -130,8 +126,7 @@ async def test_what_a_page_made_the_agent_set_does_not_come_at_night_before_the_
 
 async def test_a_held_ping_is_accepted_and_paid_for_once(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(pings("Tuesday is full."), pings("And Wednesday."))
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(engine, tmp_path) as at:
         routine(at, "plan", "2 22 * * *")
         await asleep(at, 4)
         (end,) = at.ended("plan")
@@ -144,8 +139,7 @@ async def test_a_held_ping_is_accepted_and_paid_for_once(tmp_path: Path) -> None
 async def test_of_a_plain_routine_that_need_not_come_the_newest_comes_in_the_morning(
     tmp_path: Path,
 ) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(ScriptedEngine(), tmp_path) as at:
         at.routine("water", "2-12/5 22 * * *", "Drink water.", plain="true")
         at.routine("pills", "4 22 * * *", "Take your pills.", plain="true", must="true")
         await asleep(at, 20)
@@ -155,7 +149,7 @@ async def test_of_a_plain_routine_that_need_not_come_the_newest_comes_in_the_mor
         assert digest.text.splitlines()[1:] == ["- 22:12 · Drink water."]
         assert labels(digest) == ["Done", "1 h"]
         assert [row.state for row in at.ended("water")] == ["done"] * 3
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
 
 
 @pytest.mark.parametrize("ends_early", [False, True])
@@ -164,8 +158,7 @@ async def test_of_a_nag_that_need_not_come_the_newest_is_a_line_of_the_digest(
     tmp_path: Path, came_before: bool, ends_early: bool
 ) -> None:
     more = {"plain": "true", "must": "false", "nag": "2m x 3"}
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(ScriptedEngine(), tmp_path) as at:
         at.remind("tea", timedelta(seconds=10 if came_before else 120), "Make tea.", **more)
         await asleep(at, 8)
         assert len(at.log) == came_before
@@ -184,32 +177,15 @@ async def test_of_a_nag_that_need_not_come_the_newest_is_a_line_of_the_digest(
         digest, again = at.log[-2:]
         assert labels(digest) == []
         assert labels(again)[0] == "Done"
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
-
-
-async def test_what_is_answered_in_the_quiet_is_not_asked_again(tmp_path: Path) -> None:
-    more = {"plain": "true", "must": "false", "nag": "2m x 3"}
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
-        at.remind("tea", timedelta(minutes=2), "Make tea.", **more)
-        await asleep(at, 6)
-        (item,) = at.store.query(lambda tx: tx.due_items.open())
-        answers = ItemAnswers(at.store, at.talk.job_file_changes)
-        assert await answers.answer(item.key, Answer.DONE, "web")
-        await asleep(at, 16)
-        assert (at.log, held(at)) == ([], [])
-        dropped = [row.facts["why"] for row in at.rows if row.state == DROPPED]
-        assert dropped == ["you had answered it"]
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
 
 
 async def test_an_undo_after_the_quiet_brings_the_card_that_had_not_come(tmp_path: Path) -> None:
     more = {"plain": "true", "must": "false", "nag": "2m x 3"}
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(ScriptedEngine(), tmp_path) as at:
         at.remind("tea", timedelta(minutes=2), "Make tea.", **more)
         await asleep(at, 19)
-        (item,) = at.store.query(lambda tx: tx.due_items.open())
+        (item,) = at.items
         answers = ItemAnswers(at.store, at.talk.job_file_changes)
         await answers.answer(item.key, Answer.DONE, "web")
         await asleep(at, 4)
@@ -219,29 +195,30 @@ async def test_an_undo_after_the_quiet_brings_the_card_that_had_not_come(tmp_pat
         assert [each.label for each in card.card.buttons][:1] == ["Done"]
         await asleep(at, 3)
         assert len(at.log) == 2
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
 
 
 async def test_what_was_answered_meanwhile_is_not_asked_again(tmp_path: Path) -> None:
     more = {"plain": "true", "must": "false"}
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(ScriptedEngine(), tmp_path) as at:
         at.remind("tea", timedelta(minutes=2), "Make tea.", nag="2m x 3", **more)
         at.remind("milk", timedelta(minutes=3), "Buy milk.", **more)
         await asleep(at, 10)
-        for item in at.store.query(lambda tx: tx.due_items.open()):
-            if item.title == "Make tea.":
-                at.store.run(partial(answer_item, key=item.key, answer=Answer.DONE, by="web"))
+        (tea,) = (each for each in at.items if each.title == "Make tea.")
+        answers = ItemAnswers(at.store, at.talk.job_file_changes)
+        assert await answers.answer(tea.key, Answer.DONE, "web")
         await asleep(at, 12)
         (digest,) = at.log
         assert digest.text.splitlines()[1:] == ["- 22:02 · Buy milk."]
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        dropped = [row.facts["why"] for row in at.rows if row.state == DROPPED]
+        assert dropped == ["you had answered it"]
+        assert held(at) == []
+        assert at.is_right
 
 
 async def test_the_lines_of_a_digest_are_answered_where_they_stand(tmp_path: Path) -> None:
     more = {"plain": "true", "must": "false"}
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(ScriptedEngine(), tmp_path) as at:
         at.remind("tea", timedelta(minutes=2), "Make tea.", **more)
         at.remind("milk", timedelta(minutes=3), "Buy milk.", **more)
         await asleep(at, 22)
@@ -269,8 +246,7 @@ async def test_a_file_and_a_card_with_buttons_are_a_line_with_show_which_posts_t
     engine = ScriptedEngine()
     engine.then(CallsTool("mcp__discord__send_file", {"file_path": "notes/plan.md"}))
     engine.then(CallsTool("mcp__discord__discord_embed", embed))
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(engine, tmp_path) as at:
         routine(at, "plan", "2 22 * * *")
         routine(at, "trip", "3 22 * * *")
         await asleep(at, 22)
@@ -293,8 +269,7 @@ async def test_a_file_and_a_card_with_buttons_are_a_line_with_show_which_posts_t
 async def test_what_a_run_changes_at_night_can_be_undone_in_the_morning(tmp_path: Path) -> None:
     given = {"reminder_id": "train"}
     engine = ScriptedEngine().then(CallsTool("mcp__discord__cancel_reminder", given))
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(engine, tmp_path) as at:
         routine(at, "plan", "2 22 * * *")
         at.remind("train", timedelta(days=2), "Book the train.")
         await asleep(at, 20)
@@ -308,8 +283,7 @@ async def test_what_a_run_changes_at_night_can_be_undone_in_the_morning(tmp_path
 
 
 async def test_what_does_not_fit_is_on_the_next_page_of_the_same_message(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(ScriptedEngine(), tmp_path) as at:
         await asleep(at, 2)
         for number in range(27):
             await at.talk.notices.tell(f"Notice {number}.")
@@ -333,8 +307,7 @@ async def test_a_reply_to_the_only_ping_of_a_digest_goes_to_its_fork(
     tmp_path: Path, lines: int
 ) -> None:
     engine = ScriptedEngine().then(pings("Tuesday is full."))
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(engine, tmp_path) as at:
         routine(at, "plan", "2 22 * * *")
         await asleep(at, 5)
         if lines == 2:
@@ -353,8 +326,7 @@ async def test_the_answer_to_the_owner_is_not_held_and_no_digest_comes_into_it(
     tmp_path: Path,
 ) -> None:
     engine = ScriptedEngine().then(pings("Tuesday is full.")).then(Says("I am"), Waits())
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(engine, tmp_path) as at:
         routine(at, "plan", "2 22 * * *")
         await asleep(at, 18)
         await at.chat.receive(IncomingMessage(InputId("i1"), "web", "Are you there?"))
@@ -369,8 +341,7 @@ async def test_the_answer_to_the_owner_is_not_held_and_no_digest_comes_into_it(
 @pytest.mark.parametrize("change", ["lifted", "hours off", "shorter", "jump", "longer"])
 async def test_however_the_quiet_ends_there_is_one_digest(tmp_path: Path, change: str) -> None:
     engine = ScriptedEngine().then(pings("Tuesday is full."))
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(engine, tmp_path) as at:
         routine(at, "plan", "2 22 * * *")
         await asleep(at, 5)
         assert held(at) == ["Tuesday is full."]
@@ -378,9 +349,9 @@ async def test_however_the_quiet_ends_there_is_one_digest(tmp_path: Path, change
             case "lifted":
                 at.store.run(lambda tx: tx.quiet.put(ended_now(quiet_settings(tx), tx.now)))
             case "hours off":
-                quiet_hours(at, None)
+                at.configure("quiet_hours", None)
             case "shorter":
-                quiet_hours(at, "22:00-22:03")
+                at.configure("quiet_hours", "22:00-22:03")
             case "jump":
                 at.clock.jump(20 * MINUTE)
             case "longer":
@@ -400,7 +371,7 @@ async def test_a_restart_in_the_quiet_and_a_start_after_it_bring_one_digest(tmp_
     async with schedule_scene(
         ScriptedEngine().then(pings("Tuesday is full.")), tmp_path, clock=clock
     ) as at:
-        quiet_hours(at, NIGHT)
+        at.configure("quiet_hours", NIGHT)
         routine(at, "plan", "2 22 * * *")
         await asleep(at, 5)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as again:
@@ -420,13 +391,13 @@ async def test_a_digest_that_a_channel_refuses_gives_back_every_ping_of_its_line
     clock = ManualClock(EVENING)
     service = FakeChatService(clock)
     async with schedule_scene(engine, tmp_path, clock=clock, channels=[service]) as at:
-        quiet_hours(at, NIGHT)
+        at.configure("quiet_hours", NIGHT)
         routine(at, "plan", "2 22 * * *")
         routine(at, "mail", "3 22 * * *")
         await asleep(at, 6)
         assert at.store.query(lambda tx: tx.budget.get()).daily_used == 2
         service.refusal = "Your direct messages are closed."
-        quiet_hours(at, None)
+        at.configure("quiet_hours", None)
         await asleep(at, 1)
         await at.until(lambda: at.store.query(lambda tx: tx.budget.get()).daily_used == 0)
         assert at.store.query(lambda tx: tx.budget.get()).tokens == DEFAULT_CAPACITY
@@ -441,8 +412,7 @@ async def test_a_routine_in_the_conversation_waits_and_its_newest_moment_follows
     tmp_path: Path,
 ) -> None:
     engine = ScriptedEngine().then(pings("Tuesday is full."))
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(engine, tmp_path) as at:
         routine(at, "mail", "3 22 * * *")
         at.routine("plan", "2-12/5 22 * * *", description="plan tomorrow")
         at.routine("pills", "4 22 * * *", description="pills", must="true", late="run")
@@ -461,20 +431,19 @@ async def test_a_routine_in_the_conversation_waits_and_its_newest_moment_follows
         )
         ends = [(row.state, row.facts.get("reason")) for row in at.ended("plan")]
         assert ends == [("skipped", "quiet"), ("skipped", "quiet"), ("done", None)]
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
 
 
 async def test_a_moment_at_the_very_end_of_the_quiet_is_outside(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(Says("Good morning."))
-    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
-        quiet_hours(at, NIGHT)
+    async with evening(engine, tmp_path) as at:
         at.routine("plan", "10,20 22 * * *", description="plan")
         await asleep(at, 23)
         (plan,) = at.log
         assert (plan.text, plan.footer) == ("Good morning.", "")
         ends = [(row.occurrence and row.occurrence.id[-6:], row.state) for row in at.ended("plan")]
         assert sorted(ends) == [("10:00Z", "skipped"), ("20:00Z", "done")]
-        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+        assert at.is_right
 
 
 @pytest.mark.parametrize("is_over", [False, True])
@@ -483,7 +452,7 @@ async def test_a_routine_that_waits_survives_a_restart_and_is_not_called_late(
 ) -> None:
     clock = ManualClock(EVENING)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
-        quiet_hours(at, NIGHT)
+        at.configure("quiet_hours", NIGHT)
         at.routine("plan", "2 22 * * *", description="plan")
         await asleep(at, 5)
     clock.jump((300 if is_over else 1) * MINUTE)

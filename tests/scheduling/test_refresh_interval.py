@@ -22,12 +22,10 @@ from tests.stores import memory_stores
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import key_of
-from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
-from ollim_bot.schedule.job_index import Changes, IndexedJob, rest_after
-from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.owner_zone import OwnerZone
+from ollim_bot.schedule.job_index import AnswerPlans, Changes, IndexedJob, rest_after
+from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, OwnerZone, ScheduleRecords
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.job_files import JobFileChanges

@@ -20,11 +20,10 @@ from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.decision import WITHDRAWN
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
+from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine, is_ordered
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire
-from ollim_bot.domain.rehearsal.simulation import rehearse
+from ollim_bot.domain.rehearsal.simulation import Assumptions, Fire, rehearse
 from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, occurrence_at
 from ollim_bot.domain.upcoming import UpcomingSchedule
 from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence
@@ -118,7 +117,7 @@ def rehearsed(given: DispatchCase, scene: Scene) -> Sequence[Fire]:
         skills=frozenset(),
         is_skipped=skips(given).has,
     )
-    found = rehearse(given.jobs, assumed, 1, guess=AssumedRuns(timedelta(days=1)), most=40)
+    found = rehearse(given.jobs, assumed, 1, length=timedelta(days=1), most=40)
     last = NOW + MOMENTS * MINUTE
     return sorted((fire for fire in found.fires if fire.due <= last), key=lambda fire: fire.at)
 
@@ -131,7 +130,7 @@ def predicted(fire: Fire) -> str:
 
 
 def is_withdrawn(fire: Fire) -> bool:
-    is_foreground = fire.is_ordered and not fire.job.spec.background
+    is_foreground = is_ordered(fire.job) and not fire.job.spec.background
     return is_foreground and fire.reason is WITHDRAWN.reason
 
 

@@ -16,9 +16,9 @@ from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.job_kinds import JobKey
+from ollim_bot.domain.jobs import is_ordered
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire, Ping
-from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
+from ollim_bot.domain.rehearsal.simulation import Assumptions, Fire, Ping, Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, occurrence_at
 from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
@@ -118,8 +118,8 @@ def prepare(at: ScheduleScene) -> Rehearsal:
     HeartbeatFile(at.paths).write(watched_until)
     skips = Skips().with_moment(occurrence, NIGHT)
     at.stores.state.run(lambda tx: tx.skips.put(skips))
-    at.stores.config.transact(lambda config: (config.with_value("bg_concurrency", 2), None))
-    at.stores.config.transact(lambda config: (config.with_value("quiet_hours", QUIET), None))
+    at.configure("bg_concurrency", 2)
+    at.configure("quiet_hours", QUIET)
     circumstances = Assumptions(
         NIGHT,
         UTC,
@@ -130,20 +130,20 @@ def prepare(at: ScheduleScene) -> Rehearsal:
         is_skipped=skips.has,
         quiet=at.store.query(quiet_settings),
     )
-    return rehearse(jobs, circumstances, 1, guess=AssumedRuns(RUN))
+    return rehearse(jobs, circumstances, 1, length=RUN)
 
 
 def end_of(fire: Fire) -> datetime:
     if fire.starts is not None:
         return fire.starts + RUN
-    is_withdrawn = fire.is_ordered and not fire.job.spec.background
+    is_withdrawn = is_ordered(fire.job) and not fire.job.spec.background
     return fire.due + PATIENCE if is_withdrawn else fire.at
 
 
 def moments(fires: Sequence[Fire]) -> Iterator[datetime]:
     """The moments of the rehearsal, and more between them, so that no step is too long."""
     found = {moment for fire in fires for moment in (fire.at, fire.starts, end_of(fire)) if moment}
-    found |= {max(fire.due, NIGHT) + PATIENCE for fire in fires if fire.is_ordered}
+    found |= {max(fire.due, NIGHT) + PATIENCE for fire in fires if is_ordered(fire.job)}
     now = NIGHT
     yield now
     for moment in sorted(found | {MORNING}):

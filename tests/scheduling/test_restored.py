@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine
+from tests.scheduling.owner_actions import pings
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
-from tests.scheduling.test_firing import HOUR, MINUTE, pings
+from tests.scheduling.test_firing import HOUR, MINUTE
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
@@ -24,8 +25,7 @@ from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import write_backup
-from ollim_bot.upkeep.powers import take_all
-from ollim_bot.upkeep.restore import restore
+from ollim_bot.upkeep.restore import restore, take_all
 
 FREELY = {"update-main-session": "freely"}
 RUN = {"background": "true", "late": "run", **FREELY}

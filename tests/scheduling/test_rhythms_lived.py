@@ -22,8 +22,7 @@ from tests.scheduling.virtual_time import IdleAwareLoop
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
-from ollim_bot.domain.rehearsal.fires import Assumptions
-from ollim_bot.domain.rehearsal.simulation import rehearse
+from ollim_bot.domain.rehearsal.simulation import Assumptions, rehearse
 from ollim_bot.domain.run_history import History
 from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.schedule.job_index import scheduled_jobs

@@ -11,15 +11,16 @@ from zoneinfo import ZoneInfo
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine, Waits
+from tests.scheduling.owner_actions import pings
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
-from tests.scheduling.test_firing import HOUR, pings
+from tests.scheduling.test_firing import HOUR
 from tests.scheduling.test_full_disk import FullableDisk
 from tests.stores import Stores, on_store
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.travel import PlannedZone
-from ollim_bot.schedule.owner_zone import MachineZoneWatch
+from ollim_bot.schedule.ledger_records import MachineZoneWatch
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
 
@@ -38,10 +39,7 @@ def clock_in(zone: str, at: datetime = NOON) -> ManualClock:
 
 
 async def travel(at: ScheduleScene, zone: str | None) -> None:
-    value = zone or "default"
-    await at.store.transact(
-        lambda tx: tx.config.change(lambda config: config.with_value("timezone", value))
-    )
+    at.configure("timezone", zone or "default")
     expected = zone or "UTC"
     await at.until(lambda: at.store.query(lambda tx: tx.zone.get()) == PlannedZone(expected))
 
@@ -175,7 +173,7 @@ async def test_what_must_come_comes_where_the_clock_jumps_over_it(tmp_path: Path
         ]
         assert came(at, "water")[-1] == ("2026-02-24T07:30:00Z", "done")
         assert came(at, "rhythm") == []
-        items = at.store.query(lambda tx: tx.due_items.open())
+        items = at.items
         assert [(each.short_title, f"{each.due:%H:%M}", each.earlier_count) for each in items] == [
             ("Plan the day", "12:00", 0),
             ("Plan the day", "14:00", 0),
@@ -228,10 +226,7 @@ async def test_a_zone_that_changed_while_the_bot_was_off_loses_nothing(
         await at.advance(20)
     await clock.advance(3600)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
-        change = at.store.transact(
-            lambda tx: tx.config.change(lambda config: config.with_value("timezone", zone))
-        )
-        await change
+        at.configure("timezone", zone)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.advance(30)
         if zone == NEW_YORK:
@@ -284,9 +279,7 @@ async def test_a_crash_after_the_change_repeats_nothing(tmp_path: Path, zone: st
             task.cancel()
         await asyncio.gather(*at.tasks, return_exceptions=True)
         at.tasks.clear()
-        await at.store.transact(
-            lambda tx: tx.config.change(lambda config: config.with_value("timezone", zone))
-        )
+        at.configure("timezone", zone)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.advance(30)
         if zone == NEW_YORK:
@@ -305,9 +298,7 @@ async def test_a_reminder_that_is_first_seen_with_the_move_comes_once_though_the
         await at.advance(20)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
         at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T10:16:10"}, "Call.")
-        await at.store.transact(
-            lambda tx: tx.config.change(lambda config: config.with_value("timezone", BERLIN))
-        )
+        at.configure("timezone", BERLIN)
     async with schedule_scene(ScriptedEngine().then(Waits()), tmp_path, clock=clock) as at:
         await at.until(lambda: "running" in at.states("call"))
     await clock.advance(60)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from random import Random
 from zoneinfo import ZoneInfo
 
-from tests.domain import schedule_oracle
+from tests.domain import cron_oracle
 from tests.domain.cron_lines import Line
 from tests.domain.cron_oracle import MINUTE, Pattern
 from tests.domain.test_schedule_year import any_line, moments_a_year, once
@@ -142,7 +142,7 @@ def _jobs_of(zone: ZoneInfo, rng: Random, size: YearSize, plan: Plan) -> Iterato
     minutes = (rng.randrange(363 * 1440) for _ in range(size.reminders))
     walls = [datetime(2025, 1, 2) + minute * MINUTE for minute in minutes]
     patterns = [*(line.pattern for line in lines), *map(once, walls)]
-    due = schedule_oracle.moments(patterns, zone, START, END + DAY)
+    due = cron_oracle.moments(patterns, zone, START, END + DAY)
     city = zone.key.rpartition("/")[2].lower().replace("_", "")
     specs = [_spec(f"{city}{number}", zone, rng) for number in range(len(patterns))]
     crons = [Cron.parse(line.text) for line in lines]

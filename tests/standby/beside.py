@@ -15,8 +15,7 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot_standby.bot_rows import BotRows, rows_beside_bot
-from ollim_bot_standby.command_rows import CommandRows
-from ollim_bot_standby.command_server import CommandServer
+from ollim_bot_standby.command_server import CommandRows, CommandServer
 from ollim_bot_standby.postgres.database import open_postgres
 from ollim_bot_standby.postgres.lease import Lease
 

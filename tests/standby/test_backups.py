@@ -84,7 +84,10 @@ def test_a_backup_comes_back_on_the_server_once_no_machine_leads(
     say_on_server(scene, "and this was said since")
     record_of(desk).write_text('{"before": 1}\n{"since": 2}\n')
     change_on_server(
-        scene, lambda tx: TranscriptRows(tx).append_new(f"{SESSION}.jsonl", 0, b'{"since": 2}\n', 0)
+        scene,
+        lambda tx: TranscriptRows(tx).append(
+            f"{SESSION}.jsonl", 0, b'{"since": 2}\n', 0, is_new=True
+        ),
     )
     change_on_server(scene, lambda tx: TranscriptRows(tx).append(SINCE, 0, b"{}\n", 0))
     told = desk.done("restore", backup, "--accept", "none")

@@ -38,8 +38,7 @@ from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.marks import PUT_MARK, encoded_mark, key_of
 from ollim_bot.store.schema import SCHEMA, tables
 from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot_standby.bot_rows import rows_beside_bot
-from ollim_bot_standby.command_frames import short_address
+from ollim_bot_standby.bot_rows import rows_beside_bot, short_address
 from ollim_bot_standby.held_lease import GIVE_UP_AFTER, RENEW_EVERY, boot_time
 from ollim_bot_standby.postgres.connection import connect_to
 

@@ -38,6 +38,7 @@ def test_the_source_contains_the_text_of_every_planted_bug_of_the_lease() -> Non
 
 
 @pytest.mark.chaos
+@pytest.mark.minutes
 async def test_a_machine_that_wakes_up_after_a_take_over_sends_and_changes_nothing(
     record_property: Callable[[str, object], None],
 ) -> None:

@@ -20,7 +20,7 @@ from ollim_bot_standby.postgres import commands
 from ollim_bot_standby.postgres.commands import CommandDatabase
 from ollim_bot_standby.postgres.connection import Address, Connection, connect_to
 from ollim_bot_standby.postgres.server import look_at
-from ollim_bot_standby.powers import adds_power
+from ollim_bot_standby.stored_files import adds_power
 
 
 def config_on_server(scene: StandbyScene) -> RuntimeConfig:

@@ -28,9 +28,8 @@ from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.standby import load_standby
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot_standby import cli as command
-from ollim_bot_standby.lease_keeper import LeaseKeeper
 from ollim_bot_standby.postgres.connection import connect_to, parse_address
-from ollim_bot_standby.postgres.lease import Lease
+from ollim_bot_standby.postgres.lease import Lease, LeaseKeeper
 
 
 def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) -> None:
@@ -243,7 +242,7 @@ SOURCE = Path(ollim_bot.__file__).parents[1]
 # The program that it starts keeps its output open, and so the test waits for the end of both.
 PROCESS = """
 import subprocess, sys
-from ollim_bot_standby.lease_keeper import end_process
+from ollim_bot_standby.postgres.lease import end_process
 subprocess.Popen(["sleep", "600"], start_new_session=True)
 try:
     end_process("Another machine leads.")

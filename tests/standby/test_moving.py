@@ -23,13 +23,12 @@ from ollim_bot.store.connection import Statements
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.questions import DATABASE, ask, ask_rows
 from ollim_bot.store.schema import tables
-from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Transaction
 from ollim_bot_standby import moving
 from ollim_bot_standby.machines import Machine, machine_id
 from ollim_bot_standby.postgres.database import open_postgres
-from ollim_bot_standby.postgres.known_schedule import keep_schedule
 from ollim_bot_standby.postgres.server import look_at
+from ollim_bot_standby.postgres.transfer import keep_schedule
 
 
 def all_rows(rows: Statements) -> dict[str, list[tuple[object, ...]]]:
@@ -44,7 +43,7 @@ def all_rows(rows: Statements) -> dict[str, list[tuple[object, ...]]]:
 def known_to_sentinel(tx: Transaction) -> list[object]:
     """What is still to come, by which the sentinel of a machine without the server goes."""
     return [
-        armed_marks(tx),
+        tx.ledger.armed().marks,
         tx.ledger.armed().jobs,
         tx.ledger.open_history().stories,
         tx.due_items.open(),

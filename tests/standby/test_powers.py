@@ -15,9 +15,8 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.owner_files import BUNDLED
 from ollim_bot_standby import cli as command
-from ollim_bot_standby.file_index import NO_FILE
-from ollim_bot_standby.file_layout import FileRows
-from ollim_bot_standby.powers import adds_power
+from ollim_bot_standby.file_layout import NO_FILE, FileRows
+from ollim_bot_standby.stored_files import adds_power
 
 POLICY = 'main_session: {additional_allowed: ["Bash(python3 *)"]}\n'
 NARROW = 'bg_forks: {override: ["Read(./notes.md)"]}\n'

@@ -25,6 +25,7 @@ from ollim_bot_standby.postgres.lease import Lease
 __all__ = ["after_crash", "terminal"]
 
 
+@pytest.mark.usefixtures("postgres")
 def test_where_machines_share_a_database_its_lease_says_who_delivers(after_crash: Terminal) -> None:
     url = new_url()
     after_crash.environ["DATABASE_URL"] = url

@@ -22,7 +22,7 @@ from ollim_bot.store.backend import Backend
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
-from ollim_bot_standby.errors import ServerGone
+from ollim_bot_standby.machines import ServerGone
 from ollim_bot_standby.records import RecordedEngine, SharedRecords, TranscriptRows
 
 SESSION = SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")

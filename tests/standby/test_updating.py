@@ -16,7 +16,7 @@ from ollim_bot.store.connection import Statements
 from ollim_bot.store.schema import tables
 from ollim_bot.upkeep.hand_over import Phase
 from ollim_bot.upkeep.updater import Updater
-from ollim_bot_standby.command_rows import CommandRows
+from ollim_bot_standby.command_server import CommandRows
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase
 from ollim_bot_standby.postgres.lease import Lease

@@ -12,9 +12,15 @@ from tests.file_changes import NOW
 from tests.storage.data_directory import DataDirectory
 from tests.storage.test_undo_table import command
 
-from ollim_bot.conversation.changes import ChangesPage
-from ollim_bot.domain.change_list import ChangeLine, ChangeList
-from ollim_bot.domain.changes import Changer, ChangeRow, row_as_json, task_words
+from ollim_bot.conversation.views import ChangesPage
+from ollim_bot.domain.changes import (
+    ChangeLine,
+    ChangeList,
+    Changer,
+    ChangeRow,
+    row_as_json,
+    task_words,
+)
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobSpec, Reminder

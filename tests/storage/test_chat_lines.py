@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import json_values
-from tests.storage.chat_strategies import cards, chat_messages, inbox_rows
-from tests.storage.damage import damaged
+from tests.storage.chat_strategies import cards
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, TurnCost
@@ -34,7 +33,6 @@ from ollim_bot.domain.inbox import (
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.codecs.messages import CHAT_MESSAGES
-from ollim_bot.store.codecs.plain import LineCodec
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.inbox import INBOX_ROWS
 
@@ -230,35 +228,6 @@ def test_a_card_of_a_later_version_is_read_all_the_same(card: Card) -> None:
     for part in parts:
         part["mood"] = {"is": "new"}
     assert CHAT_MESSAGES.decode(json.dumps(line).encode()) == shown
-
-
-LINES: list[tuple[LineCodec[Any], st.SearchStrategy[Any]]] = [
-    (INBOX_ROWS, inbox_rows),
-    (CHAT_MESSAGES, chat_messages),
-]
-
-
-@pytest.mark.parametrize(("codec", "entries"), LINES, ids=["inbox", "messages"])
-@given(data=st.data())
-def test_keys_of_a_later_version_are_passed_over(
-    codec: LineCodec[Any], entries: st.SearchStrategy[Any], data: st.DataObject
-) -> None:
-    entry = data.draw(entries)
-    line = json.loads(codec.encode(entry)) | {"mood": data.draw(json_values)}
-    assert codec.decode(json.dumps(line).encode()) == entry
-
-
-@pytest.mark.parametrize(("codec", "entries"), LINES, ids=["inbox", "messages"])
-@given(data=st.data())
-def test_a_damaged_field_makes_a_malformed_line_or_a_right_one(
-    codec: LineCodec[Any], entries: st.SearchStrategy[Any], data: st.DataObject
-) -> None:
-    line = damaged(codec.encode(data.draw(entries)), data)
-    try:
-        entry = codec.decode(line)
-    except Malformed:
-        return
-    assert codec.decode(codec.encode(entry)) == entry
 
 
 @pytest.mark.parametrize(

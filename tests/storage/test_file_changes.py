@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from devtools.doubles.disks import failing_at
 from tests.file_changes import NOW as NOW_OF_CHANGES
 from tests.file_changes import RowsBeside, file_changes
 from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.changes import Changer
-from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder, ProfileFile
+from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.changes import FileChanges, UndoRefused
-from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.files import FileLock
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
@@ -61,25 +62,6 @@ def test_a_new_file_goes_away_again(data: DataDirectory) -> None:
     assert not path.exists()
 
 
-def removed(data: DataDirectory, before: str) -> Path:
-    undo_store(data).keep(FileChange(KEY, DAILY, before, None, NOW))
-    return data.paths.routines / "daily.md"
-
-
-def test_a_removed_file_comes_back(data: DataDirectory) -> None:
-    path = removed(data, "before\n")
-    assert undo_store(data).undo(KEY) == (DAILY, BACK)
-    assert path.read_text() == "before\n"
-    assert refusal(data, KEY)
-
-
-def test_a_removed_file_in_whose_place_another_stands_is_left_gone(data: DataDirectory) -> None:
-    path = removed(data, "before\n")
-    path.write_text("another\n")
-    assert "changed since" in refusal(data)
-    assert path.read_text() == "another\n"
-
-
 def test_it_works_once(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
     with ThreadPoolExecutor(4) as threads:
@@ -88,17 +70,6 @@ def test_it_works_once(data: DataDirectory) -> None:
     path.write_text("after")
     assert refusal(data, KEY)
     assert path.read_text() == "after"
-
-
-@pytest.mark.parametrize("now", ["newer", "after ", None])
-def test_what_was_changed_since_is_left_alone(data: DataDirectory, now: str | None) -> None:
-    path = changed(data, "before", "after")
-    path.unlink()
-    if now is not None:
-        path.write_text(now)
-    assert "changed since" in refusal(data)
-    assert (path.read_text() if path.exists() else None) == now
-    assert data.journal.notes == []
 
 
 def test_after_a_crash_on_the_way_it_is_brought_to_its_end(data: DataDirectory) -> None:
@@ -137,14 +108,9 @@ def test_an_unknown_key_undoes_nothing(data: DataDirectory, key: str) -> None:
     assert refusal(data, key)
 
 
-class FullDisk(OsDisk):
-    def write(self, path: Path, data: bytes, mode: int) -> None:  # noqa: ARG002
-        raise OSError(28, "No space left on device")
-
-
 def test_a_full_disk_leaves_everything_as_it_is(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
-    full = file_changes(data.paths, data.journal, FullDisk())
+    full = file_changes(data.paths, data.journal, failing_at("write"))
     with pytest.raises(WriteFailed):
         full.undo(KEY)
     assert path.read_text() == "after"
@@ -213,14 +179,6 @@ def test_a_command_that_is_at_it_is_waited_for(data: DataDirectory) -> None:
                 unseen.result(0.2)
             (data.paths.routines / "daily.md").write_text("x")
         assert unseen.result(10) == [change]
-
-
-def test_the_profile_is_put_back_too(data: DataDirectory) -> None:
-    data.paths.identity.write_text("after")
-    change = FileChange(KEY, ProfileFile.IDENTITY, "before", "after", NOW)
-    undo_store(data).keep(change)
-    assert undo_store(data).undo(KEY) == (ProfileFile.IDENTITY, BACK)
-    assert data.paths.identity.read_text() == "before"
 
 
 class CountedRows(RowsBeside):

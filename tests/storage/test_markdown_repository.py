@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from devtools.doubles.disks import SteppedDisk
+from devtools.doubles.disks import failing_at
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -18,7 +17,6 @@ from tests.storage.data_directory import DataDirectory
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Late, Model, ReportMode, Routine
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound, Unreadable, WriteFailed
-from ollim_bot.store.files import OsDisk
 
 GOOD = '---\nid: good0001\ncron: "0 9 * * *"\n---\nstay\n'
 
@@ -321,13 +319,6 @@ def test_no_job_file_ever_stops_the_others(data: DataDirectory, raw: bytes) -> N
     assert len(report.jobs) == 2 or report.problems
 
 
-def wait_for_the_clock_to_move_on(folder: Path) -> None:
-    """A cached file is used only if its last change was clearly before it was read."""
-    newest = max(path.stat().st_ctime_ns for path in folder.iterdir())
-    while time.time_ns() - newest < 110_000_000:
-        time.sleep(0.01)
-
-
 def test_what_is_gone_is_gone_and_a_missing_folder_is_empty(data: DataDirectory) -> None:
     repository = data.open().routines
     repository.add(routine()).unlink()
@@ -347,12 +338,8 @@ def test_a_folder_that_is_a_file_is_not_taken_for_empty(data: DataDirectory) -> 
 
 @pytest.mark.parametrize("step", ["write", "sync", "link"])
 def test_a_full_disk_leaves_no_half_of_a_job(data: DataDirectory, step: str) -> None:
-    def fail(at: str, _: Path) -> None:
-        if at == step:
-            raise OSError(28, "No space left on device")
-
     with pytest.raises(WriteFailed, match="No space left"):
-        data.open(SteppedDisk(OsDisk(), fail)).routines.add(routine())
+        data.open(failing_at(step)).routines.add(routine())
     assert list(data.paths.routines.iterdir()) == []
     assert data.journal.notes == []
 
@@ -362,13 +349,8 @@ def test_what_a_killed_add_left_behind_is_never_written_through(data: DataDirect
     path = data.open().routines.add(routine())
     before = path.read_bytes()
     os.link(path, path.with_name(f".{path.name}.tmp"))
-
-    def fail(at: str, _: Path) -> None:
-        if at == "sync":
-            raise OSError(5, "Input/output error")
-
     with pytest.raises(WriteFailed):
-        data.open(SteppedDisk(OsDisk(), fail)).routines.amend("a1b2c3d4", {"late": "run"})
+        data.open(failing_at("sync")).routines.amend("a1b2c3d4", {"late": "run"})
     assert path.read_bytes() == before
 
 

@@ -153,16 +153,8 @@ def test_a_file_that_cannot_be_used_is_named_and_its_last_good_text_counts(
         assert scene.files.read() == (Profile("Calm.", "Ada."), (told,))
     scene.paths.identity.write_text("Wild.")
     assert scene.files.read() == (Profile("Wild.", "Ada."), (told,))
-
-
-@pytest.mark.parametrize(("spoil", "sentence"), UNUSABLE)
-def test_without_a_good_text_the_bot_goes_on_without_it(
-    scene: Scene, spoil: Callable[[Path], object], sentence: str
-) -> None:
-    scene.write(b"Calm.", b"Ada.")
-    spoil(scene.paths.user)
     told = f"{sentence} Until then the bot goes on without it."
-    assert scene.files.read() == (Profile("Calm.", ""), (told,))
+    assert ProfileFiles(scene.paths).read() == (Profile("Wild.", ""), (told,))
 
 
 def test_a_file_that_may_not_be_read_is_tried_again_though_it_does_not_change(scene: Scene) -> None:

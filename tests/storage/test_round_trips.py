@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from dataclasses import replace
@@ -23,13 +24,14 @@ from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.codecs.plain import LineCodec
 from ollim_bot.store.codecs.records import (
     BUTTON_PROMPTS,
+    FORK,
     FORK_MESSAGES,
     PENDING_UPDATES,
     SESSION_EVENTS,
     SESSION_ID,
     ping_budget_codec,
 )
-from ollim_bot.store.file_store import Codec
+from ollim_bot.store.file_store import Codec, Malformed
 from ollim_bot.store.inbox import INBOX_ROWS
 from ollim_bot.store.job_formats import REMINDERS
 
@@ -40,6 +42,7 @@ VALUES: list[tuple[Codec[Any], st.SearchStrategy[Any]]] = [
     (BUTTON_PROMPTS, strategies.inquiries),
     (ping_budget_codec(lambda: NOW), strategies.ping_budgets()),
     (RuntimeConfigCodec(), strategies.runtime_configs()),
+    (FORK, chat_strategies.forks),
 ]
 LINES: list[tuple[LineCodec[Any], st.SearchStrategy[Any]]] = [
     (SESSION_EVENTS, strategies.session_events),
@@ -66,6 +69,26 @@ def test_lines(codec: LineCodec[Any], entries: st.SearchStrategy[Any], data: st.
     encoded = codec.encode(entry)
     assert b"\n" not in encoded
     assert codec.decode(encoded) == entry
+    later = json.loads(encoded) | {"mood": data.draw(strategies.json_values)}
+    is_passed_over = codec.decode(json.dumps(later).encode()) == entry
+    assert is_passed_over or codec is LEDGER_ROWS, "any key is a fact there"
+    try:
+        other = codec.decode(damaged(encoded, data))
+    except Malformed:
+        return
+    assert codec.decode(codec.encode(other)) == other
+
+
+def damaged(line: bytes, data: st.DataObject) -> bytes:
+    """The line with another value in one of its fields, at any level."""
+    fields = json.loads(line)
+    target = fields
+    name = data.draw(st.sampled_from(sorted(target)))
+    while isinstance(target[name], dict) and target[name] and data.draw(st.booleans()):
+        target = target[name]
+        name = data.draw(st.sampled_from(sorted(target)))
+    target[name] = data.draw(st.just("") | strategies.json_values)
+    return json.dumps(fields).encode()
 
 
 @pytest.mark.parametrize("kind", ["routines", "reminders", "webhooks"])

@@ -56,13 +56,6 @@ def test_an_empty_file_names_no_server(scene: ServerFileScene, content: str) -> 
     assert (scene.file.read(), scene.problems) == ({}, [])
 
 
-def test_a_file_that_is_not_there_is_read_once(scene: ServerFileScene) -> None:
-    assert scene.file.read() == {}
-    assert not scene.file.has_changed
-    scene.write({"mcpServers": {"notes": NOTES}})
-    assert scene.file.has_changed
-
-
 def test_the_file_is_closed_to_others_when_it_is_read(scene: ServerFileScene) -> None:
     scene.write({"mcpServers": {"notes": NOTES}})
     scene.paths.mcp.chmod(0o644)
@@ -73,6 +66,8 @@ def test_the_file_is_closed_to_others_when_it_is_read(scene: ServerFileScene) ->
 def test_a_change_is_noticed_and_an_unchanged_file_is_not_read_again(
     scene: ServerFileScene,
 ) -> None:
+    assert not scene.file.has_changed
+    assert scene.file.read() == {}
     assert not scene.file.has_changed
     scene.write({"mcpServers": {"notes": NOTES}})
     assert scene.file.has_changed

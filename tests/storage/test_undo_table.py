@@ -11,12 +11,12 @@ import io
 import itertools
 import json
 import re
-import sqlite3
-from contextlib import closing, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.disks import SteppedDisk
 from tests.file_changes import NOW, RowsBeside, file_changes
 from tests.storage.data_directory import DataDirectory
 
@@ -33,8 +33,6 @@ from ollim_bot.store.changes import FileChanges, UndoRefused, acting, shared_fil
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.item_answers import answer_item
 from ollim_bot.store.job_files import JobFileChanges, open_repositories
-from ollim_bot.store.questions import DATABASE
-from ollim_bot.store.schema import COPIES
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.instance import single_instance
 
@@ -144,6 +142,7 @@ def test_an_undo_takes_back_one_change_or_nothing(hands: Hands, place: str, who:
                 after = text_of(place, "again") if new is None else None
                 hands.change(Changer.HAND, place, after)
         now, known = hands.text(place), len(hands.newest)
+        noted = len(hands.data.journal.notes)
         why = refusal(hands, first)
         if name == "added" and since == "elsewhere in it":
             # What is left of a job or a skill would be none.
@@ -153,6 +152,7 @@ def test_an_undo_takes_back_one_change_or_nothing(hands: Hands, place: str, who:
             assert "changed since" in why
             assert hands.text(place) == now
             assert len(hands.newest) == known
+            assert len(hands.data.journal.notes) == noted
             continue
         if since == "nothing":
             assert hands.text(place) == (None if old is None else text_of(place, old))
@@ -267,38 +267,6 @@ def test_words_of_others_stay_marked(hands: Hands, is_marked_first: bool) -> Non
     assert hands.newest[0].untrusted == "web page"
 
 
-class CrashingDisk(OsDisk):
-    """Dies before the step with this number, and does nothing from then on."""
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-
-    def _step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-
-    def write(self, path: Path, data: bytes, mode: int) -> None:
-        self._step()
-        super().write(path, data, mode)
-
-    def replace(self, source: Path, target: Path) -> None:
-        self._step()
-        super().replace(source, target)
-
-    def link(self, source: Path, target: Path) -> None:
-        self._step()
-        super().link(source, target)
-
-    def remove(self, path: Path) -> None:
-        self._step()
-        super().remove(path)
-
-    def sync_folder(self, folder: Path) -> None:
-        self._step()
-        super().sync_folder(folder)
-
-
 class CrashingRows(RowsBeside):
     """Dies before the commit with this number."""
 
@@ -315,9 +283,14 @@ def crash(hands: Hands, change: ChangeRow, *, disk: int = 10**6, rows: int = 10*
     """Whether the undo came to its end before the crash."""
     beside = CrashingRows(hands.data.paths, lambda: NOW)
     beside.left = rows
-    made = FileChanges(
-        hands.data.paths, beside, hands.data.journal, lambda: NOW, CrashingDisk(disk)
-    )
+    steps = itertools.count(1)
+
+    def die(step: str, _: Path) -> None:
+        if step in ("write", "replace", "link", "remove", "sync_folder") and next(steps) > disk:
+            raise KeyboardInterrupt
+
+    stepped = SteppedDisk(OsDisk(), die)
+    made = FileChanges(hands.data.paths, beside, hands.data.journal, lambda: NOW, stepped)
     try:
         made.undo_file(change, Changer.COMMAND)
     except KeyboardInterrupt:
@@ -469,18 +442,6 @@ def test_changes_of_other_lines_are_merged(
     base: str, ours: str, theirs: str, both: str | None
 ) -> None:
     assert merged(base, ours, theirs) == both
-
-
-def test_a_database_from_before_the_changes_gets_their_tables(data: DataDirectory) -> None:
-    data.open()
-    with closing(sqlite3.connect(data.paths.state / DATABASE)) as connection:
-        for table in ("changes", "known_files", "push_buttons", "marks", *COPIES):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("PRAGMA user_version=5")
-    data.open()
-    hands = Hands(data)
-    hands.put("USER.md", "Ada\n")
-    assert [each.place for each in hands.newest] == ["USER.md"]
 
 
 @pytest.mark.real_process

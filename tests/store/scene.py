@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk
+from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
+from ollim_bot.store.schema import MIGRATIONS
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
@@ -45,6 +50,7 @@ class StoreScene:
         connection: Connect = connect,
         now: Callable[[], datetime] = lambda: NOW,
         disk: Disk | None = None,
+        journal: Journal | None = None,
     ) -> Database:
         database = open_database(
             self.paths,
@@ -52,6 +58,7 @@ class StoreScene:
             is_holder=is_holder,
             report=self._report,
             disk=disk,
+            journal=journal,
             connection=connection,
         )
         self.opened.append(database)
@@ -60,6 +67,16 @@ class StoreScene:
     def close(self) -> None:
         for database in self.opened:
             database.close()
+
+    def return_to_version(self, version: int) -> None:
+        """Leave the database as the first program with this schema has left it."""
+        self.close()
+        later = "\n".join(MIGRATIONS[version:])
+        made = re.findall(r"CREATE (TABLE|INDEX) (?:IF NOT EXISTS )?(\w+)", later)
+        with closing(sqlite3.connect(self.state / DATABASE)) as connection:
+            for kind, name in [*made, *[("TABLE", "search")] * (version < 3)]:
+                connection.execute(f"DROP {kind} IF EXISTS {name}")
+            connection.execute(f"PRAGMA user_version={version}")
 
     def return_to_copy(self, at: datetime) -> None:
         """Replace the database with a copy made at `at`, as a person does by hand."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from devtools.doubles.clock import ManualClock
-from tests.conversation.crashing import StepCounter
 from tests.store.test_item_answers import (
     CHECK,
     HOUR,
@@ -23,7 +21,6 @@ from tests.store.test_item_answers import (
     files,
     given_answers,
     labels,
-    life,
     stored,
 )
 from tests.stores import Stores
@@ -34,7 +31,7 @@ from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import Answer
 from ollim_bot.store.changes import UndoRefused
-from ollim_bot.store.item_answers import ItemAnswers, end_undo, undo_answer_change
+from ollim_bot.store.item_answers import end_undo, undo_answer_change
 from ollim_bot.store.job_files import JobFileChanges
 
 DAY = 24 * HOUR
@@ -145,27 +142,3 @@ async def test_a_running_bot_changes_the_files_for_another_process() -> None:
             await has_changed.wait()
             has_changed.clear()
     following.cancel()
-
-
-async def test_a_crash_while_an_answer_is_taken_back_leaves_one_open_item() -> None:
-    for at in range(1, 100):
-        clock = ManualClock(NOW)
-        stores = stored(clock)
-        item = ask(stores, TEA, "1")
-        await answers(stores).answer(item.key, Answer.SNOOZED, "web", NOW + 5 * HOUR)
-        await clock.advance(3600)
-
-        async def take_back(items: ItemAnswers, _: object, item: DueItem = item) -> None:
-            # The second time, it is open already.
-            with suppress(UndoRefused):
-                await items.take_back(item.key, "web")
-
-        fate = StepCounter(at)
-        await life(stores, fate, take_back)
-        await life(stores, StepCounter(), take_back)
-        assert given_answers(stores, item) == ["snoozed", "undone"]
-        assert files(stores) == {"check": CHECK, "other": OTHER}
-        assert [bool(each.undoes) for each in rows(stores)] == [False, True]
-        if not fate.has_crashed:
-            return
-    raise AssertionError("It never ended.")

@@ -22,8 +22,7 @@ from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import QuietChoice
-from ollim_bot.domain.run_history import NOTES, PLAINLY, planned_row
-from ollim_bot.domain.run_pages import run_stories
+from ollim_bot.domain.run_history import NOTES, PLAINLY, History, planned_row
 from ollim_bot.store.copies import (
     KEPT,
     copies_of,
@@ -183,7 +182,7 @@ def test_after_a_return_only_what_is_still_ahead_comes(scene: StoreScene, end: d
     rows = database.run(lambda tx: tx.ledger.story(MUST)).rows
     noted = [(row.state, row.facts["message"]) for row in rows if row.state in NOTES]
     assert noted == [("held", "h")] + [("dropped", "h")] * (not is_ahead)
-    (record,) = run_stories(rows)
+    (record,) = History.of(rows).newest_first
     became = "waits until" if is_ahead else "did not come, because it may have come"
     assert became in page(record, NOW + HOUR)
     assert check(rows, NOW + HOUR) == []

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from tests.stores import Stores, memory_stores
@@ -17,12 +14,7 @@ from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.occurrences import Answer, Occurrence
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.item_answers import answer_item
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.questions import DATABASE
-from ollim_bot.store.schema import COPIES
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -39,16 +31,10 @@ def keep(stores: Stores, *items: DueItem) -> None:
         assert stores.state.run(lambda tx, each=each: tx.due_items.add(each))  # type: ignore[misc]
 
 
-def test_an_item_comes_back_as_it_was_put() -> None:
+def test_an_occurrence_has_one_item() -> None:
     stores, tea = memory_stores(NOW), item("tea", nag=Nag(timedelta(minutes=10), 4))
     keep(stores, tea)
-    assert stores.state.query(lambda tx: tx.due_items.get(tea.key)) == tea
     assert tea.again_at == NOW + timedelta(minutes=10)
-
-
-def test_an_occurrence_has_one_item() -> None:
-    stores, tea = memory_stores(NOW), item("tea")
-    keep(stores, tea)
     assert not stores.state.run(lambda tx: tx.due_items.add(replace(tea, card=MessageId("2"))))
     assert stores.state.query(lambda tx: tx.due_items.open()) == [tea]
 
@@ -80,19 +66,3 @@ def test_only_the_first_answer_counts_and_it_ends_the_nagging(answer: Answer) ->
     assert stores.state.query(lambda tx: tx.due_items.to_come_again()) == []
     rows = stores.state.query(lambda tx: tx.ledger.story(Occurrence.parse(tea.occurrence)).rows)
     assert [row.facts["answer"] for row in rows] == [answer.value]
-
-
-def test_a_database_from_before_the_items_gets_their_table(tmp_path: Path) -> None:
-    paths = DataPaths(tmp_path)
-    prepare_data_directory(paths)
-    open_database(paths, lambda: NOW, is_holder=True, report=print).close()
-    with closing(sqlite3.connect(paths.state / DATABASE)) as connection, connection:
-        for table in (
-            *("due_items", "search", "search_state", "webhook_deliveries", "changes"),
-            *("known_files", "usage", "push_buttons", "marks", *COPIES),
-        ):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("DROP INDEX messages_answers")
-        connection.execute("PRAGMA user_version=1")
-    with closing(open_database(paths, lambda: NOW, is_holder=True, report=print)) as database:
-        assert database.query(lambda tx: tx.due_items.open()) == []

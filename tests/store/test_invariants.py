@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import count
 
@@ -91,28 +91,22 @@ def test_escaped_texts_are_ascii_and_differ_where_the_texts_do(one: str, other: 
     assert (escaped(one) == escaped(other)) == (one == other)
 
 
-def test_a_step_that_writes_something_else_when_repeated_is_told() -> None:
+def raise_with(number: int) -> int:
+    raise ValueError(number)
+
+
+@pytest.mark.parametrize(
+    ("what", "step"),
+    [
+        ("writes", lambda tx, number: tx.session.put(SessionId(f"session-{number}"))),
+        ("returns", lambda _, number: number),
+        ("raises", lambda _, number: raise_with(number)),
+    ],
+)
+def test_a_step_that_does_something_else_when_repeated_is_told(
+    what: str, step: Callable[[Transaction, int], object]
+) -> None:
     store, numbers = RepeatingStore(lambda: NOW), count()
-    with pytest.raises(NotRepeatable, match="writes"):
-        store.run(lambda tx: tx.session.put(SessionId(f"session-{next(numbers)}")))
+    with pytest.raises(NotRepeatable, match=what):
+        store.run(lambda tx: step(tx, next(numbers)))
     assert store.run(lambda tx: tx.session.get()) is None
-
-
-def test_a_step_that_returns_something_else_when_repeated_is_told() -> None:
-    store, numbers = RepeatingStore(lambda: NOW), count()
-
-    def step(_: Transaction) -> int:
-        return next(numbers)
-
-    with pytest.raises(NotRepeatable, match="returns"):
-        store.run(step)
-
-
-def test_a_step_that_raises_something_else_when_repeated_is_told() -> None:
-    store, numbers = RepeatingStore(lambda: NOW), count()
-
-    def step(_: Transaction) -> None:
-        raise ValueError(next(numbers))
-
-    with pytest.raises(NotRepeatable, match="raises"):
-        store.run(step)

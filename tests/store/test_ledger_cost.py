@@ -71,11 +71,3 @@ def test_the_cost_does_not_grow_with_the_history(step: Callable[[Transaction], o
 def test_years_do_not_hide_what_is_unfinished() -> None:
     open_history = with_years(1000).query(lambda tx: tx.ledger.open_history())
     assert set(open_history.stories) == {one(number) for number in (998, 999, 1000)}
-
-
-@pytest.mark.parametrize("back", [timedelta(hours=1), DAY, 40 * DAY])
-def test_a_clock_that_is_set_back_brings_nothing_a_second_time(back: timedelta) -> None:
-    store = RepeatingStore(lambda: NOW)
-    due = Occurrence.scheduled(JobKind.REMINDER, "r1", NOW - back)
-    assert store.run(lambda tx: tx.ledger.claim(due, NOW))
-    assert not store.run(lambda tx: tx.ledger.claim(due, NOW - back))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ollim_bot.store.lookup import look_up
+from ollim_bot.store.connection import look_up
 from ollim_bot.store.records import Records, RecordSpec
 from ollim_bot.store.transaction import RepositorySpec, Transaction
 

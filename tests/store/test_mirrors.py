@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.disks import SteppedDisk
+from devtools.doubles.journal import RecordingJournal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -144,7 +145,7 @@ def test_a_mirror_that_could_not_be_written_is_written_later(scene: StoreScene) 
     assert database.run(lambda tx: tx.session.get()) == "new"
     (path / "in-the-way").unlink()
     path.rmdir()
-    database.write_mirrors()
+    database.tidy(is_idle=False)
     assert path.read_text() == "new"
 
 
@@ -196,6 +197,15 @@ def test_session_events_are_appended_to_their_file(scene: StoreScene) -> None:
     database.run(lambda tx: tx.session_history.append(event("a"), event("b")))
     database.run(lambda tx: tx.session_history.append(event("c")))
     assert history(scene) == ["a", "b", "c"]
+
+
+def test_each_session_event_is_noted_once_and_no_other_change_is(scene: StoreScene) -> None:
+    journal = RecordingJournal()
+    database = scene.open(journal=journal)
+    database.run(lambda tx: tx.session_history.append(event("0123456789")))
+    database.run(lambda tx: tx.session.put(SessionId("0123456789")))
+    database.close()
+    assert journal.notes == [(scene.paths.session_history, "session created: 01234567")]
 
 
 def test_a_kept_history_has_the_events_added_or_put_in_place_since(scene: StoreScene) -> None:
@@ -379,7 +389,7 @@ def test_a_file_that_cannot_be_written_stays_whole_and_is_written_later(
     assert left == (4 if step == "sync_folder" else 2)
     assert list(scene.state.glob(".*.tmp")) == []
     failing[0] = False
-    database.write_mirrors()
+    database.tidy(is_idle=False)
     assert json.loads(scene.paths.config.read_text())["bg_concurrency"] == 4
 
 

@@ -11,6 +11,7 @@ import pytest
 from devtools.doubles.repeating_store import RepeatingStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.store.scene import StoreScene
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.ids import MessageId, SessionId, TurnId
@@ -21,7 +22,6 @@ from ollim_bot.store.copies import copies_of, suspect
 from ollim_bot.store.database import Database
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE, ask
-from ollim_bot.store.schema import COPIES
 from ollim_bot.store.state_inspection import database_troubles
 from ollim_bot.store.transaction import Transaction
 
@@ -224,26 +224,13 @@ def test_a_message_and_its_words_are_committed_together(paths: DataPaths) -> Non
     assert indexed(paths.state / DATABASE, "happened") == 0
 
 
-def test_an_older_database_is_indexed_once_at_the_first_start(paths: DataPaths) -> None:
-    path = paths.state / DATABASE
-    with closing(opened(paths)) as database:
-        database.run(lambda tx: tx.messages.add(said("m", "from before")))
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE search")
-        connection.execute("DROP TABLE search_state")
-        connection.execute("DROP TABLE webhook_deliveries")
-        connection.execute("DROP TABLE changes")
-        connection.execute("DROP TABLE known_files")
-        connection.execute("DROP TABLE usage")
-        connection.execute("DROP TABLE push_buttons")
-        connection.execute("DROP TABLE marks")
-        for table in COPIES:
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("DROP INDEX messages_answers")
-        connection.execute("PRAGMA user_version=2")
-    opened(paths).close()
+def test_an_older_database_is_indexed_once_at_the_first_start(scene: StoreScene) -> None:
+    path = scene.state / DATABASE
+    scene.open().run(lambda tx: tx.messages.add(said("m", "from before")))
+    scene.return_to_version(2)
+    scene.open().close()
     assert indexed(path, "before") == 1
-    assert by_word(paths, "before") == ["m"]
+    assert by_word(scene.paths, "before") == ["m"]
     assert len(copies_of(path)) == 1
 
 

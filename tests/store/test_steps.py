@@ -192,6 +192,22 @@ def test_another_schema_is_told_and_left_alone(scene: StoreScene) -> None:
             scene.open(is_holder=is_holder)
 
 
+def test_a_database_of_each_earlier_version_becomes_as_a_new_one(scene: StoreScene) -> None:
+    def schema() -> set[tuple[str, str]]:
+        with closing(sqlite3.connect(scene.state / "ollim.db")) as connection:
+            return {*connection.execute("SELECT name, sql FROM sqlite_master")}
+
+    scene.open().run(put("abc"))
+    scene.close()
+    newest = schema()
+    for version in range(1, SCHEMA):
+        scene.return_to_version(version)
+        assert schema() < newest
+        assert scene.open().query(session) == "abc"
+        scene.close()
+        assert schema() == newest
+
+
 def test_a_log_of_many_commits_is_moved_into_the_database(scene: StoreScene) -> None:
     database = scene.open()
     for _ in range(3):

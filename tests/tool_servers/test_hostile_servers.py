@@ -86,8 +86,9 @@ async def test_what_is_too_large_is_left_out_and_the_rest_works(
         assert len(server.tools) <= 100
         assert sum(len(each.schema) for each in server.tools) <= 210_000
         assert (await server.call("find", {})).text == "Found."
-        await server.list_tools()
-        assert server.tools[0].name == "find"
+        if manner == "tools":
+            await server.list_tools()
+            assert server.tools[0].name == "find"
 
 
 @pytest.mark.real_process

@@ -9,23 +9,13 @@ SECRET = "hunter2"
 OPEN = "open to the agent"
 
 SECRET_FILES = (
-    "data/state/token.json",
-    "data/state/deep/web_token",
-    "data/.env",
-    "data/.env.local",
-    "data/.git/config",
-    "outside.md",
-    "elsewhere/plan.md",
-)
+    "data/state/token.json", "data/state/deep/web_token", "data/.env", "data/.env.local",
+    "data/.git/config", "outside.md", "elsewhere/plan.md",
+)  # fmt: skip
 OPEN_FILES = (
-    "data/note.md",
-    "data/notes/plan.md",
-    "data/notes/state/old.md",
-    "data/routines/daily.md",
-    "data/.claude/agents/guide.md",
-    "data/tool-policy.yaml",
-    "texts/spec.md",
-)
+    "data/note.md", "data/notes/plan.md", "data/notes/state/old.md", "data/routines/daily.md",
+    "data/.claude/agents/guide.md", "data/tool-policy.yaml", "texts/spec.md",
+)  # fmt: skip
 LINKS = {
     "data/to-token.md": "state/token.json",
     "data/to-link.md": "to-token.md",

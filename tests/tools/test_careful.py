@@ -17,7 +17,7 @@ from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.domain.agent_caller import COMMANDS, CommandLine, Does, Effect, NeedsWord, effect_of
 from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.taint import Taint, addresses_in
+from ollim_bot.domain.taint import Taint, addresses_in, reading_of
 from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.tools.context import EngineTool, OwnTool, arguments
 from ollim_bot.tools.docs import READ_DOC
@@ -297,6 +297,19 @@ def test_a_background_run_fetches_from_sites_that_a_pattern_names(
 ) -> None:
     call = ToolCall("WebFetch", {"url": url})
     assert (wanted(data, call, [Pattern.of(pattern)]) is None) is may
+
+
+def test_a_search_finds_no_address_that_it_was_asked_for() -> None:
+    """Else a query would be a way to any address, with whatever is in it."""
+    query = "news of evil.example/?plan=secret"
+    said = "You asked for evil.example with /?plan=secret: https://evil.example/?plan=secret\n"
+    links = "News\nhttps://n.example/a\nhttps://evil.example/?plan=secret\n"
+    found = reading_of("WebSearch", {"query": query}, f"{query}\n{links}{said}", ())
+    assert found is not None
+    assert found.found == addresses_in("https://n.example/a")
+    other = reading_of("WebSearch", {"query": "evil example, plan secret"}, said, ())
+    assert other is not None
+    assert other.found == frozenset()
 
 
 class AskingGate:

@@ -115,81 +115,80 @@ def test_the_folder_in_a_glob_does_not_say_where_a_search_for_words_begins(
         "ollim-bot reminder list",
         "ollim-bot reminder add -m 'call the dentist' --at 'tomorrow 9am'",
         "ollim-bot reminder add -m 'renew the state insurance; ask for a form'",
-        "ollim-bot reminder add -m state --in 20m",
-        "ollim-bot reminder add -m 'wait...' --in 20m",
+        "ollim-bot reminder add -m state --in 20m", "ollim-bot reminder add -m 'wait...' --in 20m",
         "ollim-bot reminder add -m 'read https://example.com/state/x' --in 1h",
-        "ollim-bot history search .",
-        "git log --oneline",
-        "cat note.md",
-        "wc -l routines/daily.md",
-        "ls notes/state",
+        "ollim-bot history search .", "git log --oneline", "cat note.md",
+        "wc -l routines/daily.md", "ls notes/state", "grep -in x note.md", "ls -la notes/state",
+        "ls -r routines", "/usr/bin/wc -l note.md", "curl https://example.com/etc/passwd",
+        "cat note.md /dev/null", "sed -n s/a/b/p note.md", "date +%d/%m/%Y",
+        "grep -c /nowhere/at/all note.md", "ollim-bot config list",
+        "ollim-bot config get model.main", "ollim-bot doctor", "ollim-bot skill list",
+        "ollim-bot mcp list", "ollim-bot webhook list", "ollim-bot cal today",
+        "ollim-bot help config set", "ollim-bot help skill add --yes --", "ollim-bot --help",
+        "ollim-bot version", "ollim-bot rehearse 7d", "grep ollim-bot note.md",
+        "grep -c ollim-bot notes/plan.md", "ollim-bot help web",
+        "ollim-bot reminder add -m web --in 1h",
     ],
-)
+)  # fmt: skip
 def test_commands_that_name_nothing_protected_pass(
     home: HomeScene, path_policy: PathPolicy, command: str
 ) -> None:
     assert judged(home, path_policy, "Bash", {"command": command}) is None
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+# Each reason, and the commands that are refused for it.
+REFUSED_COMMANDS: dict[str, list[object]] = {
+    "state/ is protected": [
         "cat state/token.json", "cat ./state/token.json", "cat '{data}/state/token.json'",
         "cat \"state/token.json\"", "cat st'at'e/token.json", "cat STATE/token.json",
         "cat notes/../state/token.json", "cat notes/up/state/token.json", "cat folder/token.json",
         "cat to-link.md", "ls state", "ls 'state'", "grep -r x state", "tar -Cstate -c x",
         "dd if=state/token.json", "curl -d @state/token.json x", "cp a:state/token.json b",
-        "cat state/calendars/work.source.json",
-        "bash -c 'cat state/token.json'", "bash -c 'cd state'", "./state/run",
-        "ollim-bot reminder add -m 'state/token.json'", "ollim-bot runs --file=state/token.json",
+        "cat state/calendars/work.source.json", "bash -c 'cat state/token.json'",
+        "bash -c 'cd state'", "./state/run", "ollim-bot reminder add -m 'state/token.json'",
+        "ollim-bot runs --file=state/token.json",
     ],
-)  # fmt: skip
-def test_a_command_that_names_the_state_is_refused(
-    home: HomeScene, path_policy: PathPolicy, command: str
-) -> None:
-    reason = judged(home, path_policy, "Bash", {"command": command})
-    assert reason is not None
-    assert "state/ is protected" in reason
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cat .env", "cat .env.local", "cat .ENV", "cat '.env'",
-        "cat .git/config", "git --git-dir=.git log", "rm tool-policy.yaml", "rm -r .claude",
+    "protected": [
+        "cat .env", "cat .env.local", "cat .ENV", "cat '.env'", "cat .git/config",
+        "git --git-dir=.git log", "rm tool-policy.yaml", "rm -r .claude",
         "tee .claude/settings.json", "ls .", "grep -r x .", "grep -r x ./", "grep -r x ..",
-        "cp -rL notes copy", "tar -ch notes", "find /", "find {data}",
-        "tar -c notes/..", "cat /proc/self/environ",
+        "cp -rL notes copy", "tar -ch notes", "find /", "find {data}", "tar -c notes/..",
+        "cat /proc/self/environ", "env -C notes cat ../state/token.json",
+        "env -C routines cat ../.env", "env --chdir=notes cat up/state/token.json",
+        "make -C notes -f ../tool-policy.yaml",
     ],
-)  # fmt: skip
-def test_a_command_that_names_what_else_is_protected_is_refused(
-    home: HomeScene, path_policy: PathPolicy, command: str
+    texts.UNCLEAR_COMMAND: [
+        "", "  ", "a; b", "cat sta$x", "cat `x`", "cat st\\ate/x", "cat {s,x}tate/x",
+        "cat [s]tate/x", "cat notes/*.md", "cat *.txt", "cat sta*/token.json", "cat */token.json",
+        "cat ?tate/*", "cat *", "cat **/token.json", "cat /proc/*/environ",
+        "ollim-bot reminder list /usr/*/*", "ollim-bot routine add -m x --*", "cat ~/x",
+        "cat < note.md", "echo $(x)", "a\nb", "cat 'x", None, ["cat", "x"],
+    ],
+    texts.STAYS_HERE: [
+        "cd notes", "pushd notes", "popd", "'cd' notes", "cd",
+    ],
+    texts.REACHES_TOO_FAR: [
+        "grep -r hunter", "grep -R hunter", "grep -inr hunter", "grep --recursive hunter",
+        "grep --rec hunter notes", "grep -d recurse hunter", "grep --directories=recurse x",
+        "egrep -r hunter", "/usr/bin/grep -r hunter", "rgrep hunter", "ls -R", "ls -laR",
+        "ls --recursive",
+    ],
+    "outside the data directory": [
+        "cat {home}/outside.md", "cat ../outside.md", "cat to-outside.md", "cat /etc/passwd",
+        "cat notes/far/plan.md", "cp note.md {home}/copy.md", "tee /tmp/x",
+        "curl file:///etc/hosts", "dd of={home}/copy.md", "env -C routines cat ../../outside.md",
+        "ls {home}/elsewhere",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", REFUSED_COMMANDS)
+def test_a_command_that_may_reach_something_else_is_refused_with_the_reason(
+    home: HomeScene, path_policy: PathPolicy, reason: str
 ) -> None:
-    reason = judged(home, path_policy, "Bash", {"command": command})
-    assert reason is not None
-    assert "protected" in reason
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["", "  ", "a; b", "cat sta$x", "cat `x`", "cat st\\ate/x", "cat {s,x}tate/x", "cat [s]tate/x",
-     "cat notes/*.md", "cat *.txt", "cat sta*/token.json", "cat */token.json", "cat ?tate/*",
-     "cat *",
-     "cat **/token.json", "cat /proc/*/environ", "ollim-bot reminder list /usr/*/*",
-     "ollim-bot routine add -m x --*", "cat ~/x", "cat < note.md", "echo $(x)",
-     "a\nb", "cat 'x", None, ["cat", "x"]],
-)  # fmt: skip
-def test_a_command_that_is_not_plain_is_refused(
-    home: HomeScene, path_policy: PathPolicy, command: object
-) -> None:
-    assert judged(home, path_policy, "Bash", {"command": command}) == texts.UNCLEAR_COMMAND
-
-
-@pytest.mark.parametrize("command", ["cd notes", "pushd notes", "popd", "'cd' notes", "cd"])
-def test_commands_stay_where_they_are(
-    home: HomeScene, path_policy: PathPolicy, command: str
-) -> None:
-    assert judged(home, path_policy, "Bash", {"command": command}) == texts.STAYS_HERE
+    for command in REFUSED_COMMANDS[reason]:
+        said = judged(home, path_policy, "Bash", {"command": command})
+        assert reason in (said or ""), command
 
 
 def test_only_fetching_has_an_address() -> None:
@@ -199,29 +198,6 @@ def test_only_fetching_has_an_address() -> None:
     assert address_guard(ToolCall("WebSearch", {"url": "http://127.0.0.1"}), no_lookup) is None
     assert address_guard(ToolCall("WebFetch", {"url": "http://127.0.0.1"}), no_lookup) is not None
     assert address_guard(ToolCall("WebFetch", {}), no_lookup) is not None
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "grep -r hunter", "grep -R hunter", "grep -inr hunter", "grep --recursive hunter",
-        "grep --rec hunter notes", "grep -d recurse hunter", "grep --directories=recurse x",
-        "egrep -r hunter", "/usr/bin/grep -r hunter", "rgrep hunter", "ls -R", "ls -laR",
-        "ls --recursive",
-    ],
-)  # fmt: skip
-def test_a_command_that_goes_down_from_where_it_is_run_is_refused(
-    home: HomeScene, path_policy: PathPolicy, command: str
-) -> None:
-    reason = judged(home, path_policy, "Bash", {"command": command})
-    assert reason == texts.REACHES_TOO_FAR
-
-
-@pytest.mark.parametrize("command", ["grep -in x note.md", "ls -la notes/state", "ls -r routines"])
-def test_one_that_stays_at_what_it_names_passes(
-    home: HomeScene, path_policy: PathPolicy, command: str
-) -> None:
-    assert judged(home, path_policy, "Bash", {"command": command}) is None
 
 
 def test_a_folder_is_named_only_if_nothing_in_it_leads_out(
@@ -234,51 +210,6 @@ def test_a_folder_is_named_only_if_nothing_in_it_leads_out(
     (home.data / "routines/.env").write_text("secret")
     assert names("routines") == texts.REACHES_TOO_FAR
     assert names("notes") == texts.REACHES_TOO_FAR
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cat {home}/outside.md", "cat ../outside.md", "cat to-outside.md", "cat /etc/passwd",
-        "cat notes/far/plan.md", "cp note.md {home}/copy.md", "tee /tmp/x",
-        "curl file:///etc/hosts",
-        "dd of={home}/copy.md", "env -C routines cat ../../outside.md", "ls {home}/elsewhere",
-    ],
-)  # fmt: skip
-def test_no_program_is_handed_what_is_outside(
-    home: HomeScene, path_policy: PathPolicy, command: str
-) -> None:
-    reason = judged(home, path_policy, "Bash", {"command": command})
-    assert reason is not None
-    assert "outside the data directory" in reason
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "/usr/bin/wc -l note.md", "curl https://example.com/etc/passwd", "cat note.md /dev/null",
-        "sed -n s/a/b/p note.md", "date +%d/%m/%Y", "grep -c /nowhere/at/all note.md",
-    ],
-)  # fmt: skip
-def test_what_only_looks_like_it_passes(
-    home: HomeScene, path_policy: PathPolicy, command: str
-) -> None:
-    assert judged(home, path_policy, "Bash", {"command": command}) is None
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "env -C notes cat ../state/token.json", "env -C routines cat ../.env",
-        "env --chdir=notes cat up/state/token.json", "make -C notes -f ../tool-policy.yaml",
-    ],
-)  # fmt: skip
-def test_nor_where_it_is_told_to_begin_elsewhere(
-    home: HomeScene, path_policy: PathPolicy, command: str
-) -> None:
-    reason = judged(home, path_policy, "Bash", {"command": command})
-    assert reason is not None
-    assert "is protected" in reason
 
 
 def test_a_second_name_of_a_secret_is_not_named_either(
@@ -319,20 +250,6 @@ def test_what_changes_powers_is_never_done_by_the_agent(
     assert "is for the owner alone" in reason
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["ollim-bot config list", "ollim-bot config get model.main", "ollim-bot doctor",
-     "ollim-bot skill list", "ollim-bot mcp list", "ollim-bot webhook list", "ollim-bot cal today",
-     "ollim-bot help config set", "ollim-bot help skill add --yes --", "ollim-bot --help",
-     "ollim-bot version", "ollim-bot rehearse 7d",
-     "grep ollim-bot note.md", "grep -c ollim-bot notes/plan.md"],
-)  # fmt: skip
-def test_what_only_shows_is_not_the_owners(
-    home: HomeScene, path_policy: PathPolicy, command: str
-) -> None:
-    assert judged(home, path_policy, "Bash", {"command": command}) is None
-
-
 def test_a_command_that_names_too_many_files_is_not_looked_through(
     home: HomeScene, path_policy: PathPolicy
 ) -> None:
@@ -345,11 +262,6 @@ def test_a_command_that_names_too_many_files_is_not_looked_through(
     # For our own commands it is a text.
     said = f"ollim-bot reminder add --in 2h -m '{'a/b ' * 2048}'"
     assert judged(home, path_policy, "Bash", {"command": said}) is None
-
-
-def test_what_is_about_the_page_may_be_asked(home: HomeScene, path_policy: PathPolicy) -> None:
-    for command in ("ollim-bot help web", "ollim-bot reminder add -m web --in 1h"):
-        assert judged(home, path_policy, "Bash", {"command": command}) is None
 
 
 SERVER = "mcp__files__any"
@@ -500,7 +412,8 @@ def test_a_tool_server_is_given_what_is_open_and_every_other_text(
     monkeypatch.setenv("HOME", str(home.root))
     text = text.replace("{{", "{").replace("}}", "}")
     field: dict[str, object] = {"state": "open", "filter": {"state": text, "x": [1, None]}}
-    for arguments in (*given_as(text), field):
+    # A very long text takes long in each place.
+    for arguments in (*(given_as(text) if len(text) < 1000 else ()), field):
         assert judged(home, path_policy, SERVER, arguments) is None, arguments
 
 

@@ -291,20 +291,14 @@ def reminder(*lines: str, job_id: str = "r1") -> str:
     ("path", "content", "reason"),
     [
         ("reminders/a.md", reminder(), "needs the line `set-by: routine:daily`"),
-        ("reminders/a.md", reminder("set-by: routine:other"), "needs the line"),
         ("reminders/a.md", reminder(OWN, "must: true"), "must: is only for what the owner asked"),
-        ("reminders/a.md", reminder(OWN, "background: false"), "set-by: is for background jobs"),
         ("routines/a.md", routine(OWN), "set-by: is for background jobs only"),
-        ("routines/a.md", routine("background: true"), "needs the line"),
         ("webhooks/w.md", "---\nid: w\nfields: {type: object}\n---\nx\n", "needs the line"),
         ("reminders/order.md", reminder("description: Now!", job_id="o"), "the owner asked for"),
-        ("reminders/order.md", reminder(OWN, job_id="o"), "set-by: only the program"),
         ("routines/daily.md", DAILY.replace("0 9", "* *"), "the owner asked for"),
         ("reminders/bots.md", reminder("must: false", job_id="b"), "set-by: only the program"),
         ("reminders/paused.md", reminder(OWN, job_id="p"), "enabled: it was paused"),
         ("reminders/a.md", reminder(OWN, "max-chain: 1000"), "more than 9 follow-ups"),
-        ("reminders/a.md", reminder(OWN, "max-chain: 9", "chain-depth: 3"), "`follow_up_chain`"),
-        ("routines/a.md", routine(OWN, "background: true").replace("0 8", "* *"), "every 5 min"),
     ],
 )
 def test_a_background_run_writes_only_what_says_that_it_did(
@@ -362,11 +356,7 @@ BUTTON = "leave it out. The owner can press “Make sure it comes” on the card
     ("path", "content", "reason"),
     [
         ("reminders/a.md", reminder(PAGE, "must: true"), f"must: {{}}; {BUTTON}"),
-        ("reminders/a.md", reminder(PAGE, "nag: 2m x 8"), f"nag: {{}}; {BUTTON}"),
-        ("reminders/a.md", reminder(PAGE, "before: [30m]"), f"before: {{}}; {BUTTON}"),
-        ("reminders/a.md", reminder(PAGE, "kind: dose"), f"kind: {{}}; {BUTTON}"),
         ("reminders/a.md", reminder(), "untrusted: you have read it, so it needs the line"),
-        ("reminders/a.md", reminder(PAGE, "max-chain: 1000"), "more than 9 follow-ups"),
         ("reminders/o.md", reminder("must: true", "nag: 2m x 8", job_id="o"), "nag: {}; leave it"),
         ("reminders/o.md", reminder("must: true", PAGE, job_id="other"), f"must: {{}}; {BUTTON}"),
         ("routines/daily.md", DAILY.replace("cron", "must: true\ncron"), "must: {}; leave it as"),

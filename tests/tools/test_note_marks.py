@@ -114,9 +114,13 @@ async def test_a_clean_session_marks_nothing_and_takes_no_mark_away(writer: Writ
     assert await clean.reads() == ("web page",)
 
 
-async def test_a_job_has_its_mark_in_its_file(writer: Writer) -> None:
+async def test_a_job_has_its_mark_in_its_file_and_a_skill_has_one_as_a_note_has(
+    writer: Writer,
+) -> None:
     await writer.writes("reminders/obey.md")
     assert writer.marks() == []
+    await writer.writes("skills/mail/SKILL.md")
+    assert await writer.reads("skills/mail/SKILL.md") == ("web page",)
 
 
 @pytest.mark.parametrize("is_marked_before", [True, False])

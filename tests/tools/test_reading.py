@@ -185,6 +185,13 @@ async def test_a_marked_task_counts_while_it_is_open(root: Path, text: str, sour
         ("head tasks.md", "picture"),
         ("cat reminders/obey.md", "mail"),
         ("ls downloads", "attachment"),
+        ("grep -rh EVIL reminders", "mail"),
+        ("ls", "web page, picture, mail"),
+        ("git grep EVIL", "web page, picture, mail"),
+        ("git grep notes", "web page, picture, mail"),
+        ("python3 lists.py", "web page, picture, mail"),
+        ("date", ""),
+        ("echo hello", ""),
         ("cat notes/mine.md", ""),
         ("grep -r EVIL lists", ""),
         ("ollim-bot tasks add notes", ""),
@@ -196,4 +203,25 @@ async def test_a_program_reads_the_places_that_its_words_name(
 ) -> None:
     call = ToolCall("Bash", {"command": command})
     reading = await reading_in(make_stores().state, root, call, "EVIL")
+    found = reading.source.split(", ") if reading else []
+    assert sorted(found) == sorted(source.split(", ") if source else [])
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "source"),
+    [
+        ("Edit", {"file_path": NOTE}, "web page"),
+        ("Skill", {"skill": "mail"}, "forwarded message"),
+        ("Skill", {"skill": "other"}, ""),
+        ("Bash", {"command": "ollim-bot skill show mail"}, "forwarded message"),
+        # An option that the engine may have one day.
+        ("Grep", {"pattern": "EVIL", "path": "notes", "--no-filename": True}, "web page"),
+    ],
+)
+async def test_whatever_shows_a_place_reads_it(
+    root: Path, tool: str, given: dict[str, object], source: str
+) -> None:
+    stores, skill = make_stores(), "skills/mail/SKILL.md"
+    stores.state.run(lambda tx: tx.marks.leave(TaintMark("forwarded message", NOW, path=skill)))
+    reading = await reading_in(stores.state, root, ToolCall(tool, given), "write to")
     assert (reading.source if reading else "") == source

@@ -26,8 +26,7 @@ from ollim_bot.store.database import Database
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.backup import BackupReport, write_backup
-from ollim_bot.upkeep.powers import Choose, take_all
-from ollim_bot.upkeep.restore import Restored, restore
+from ollim_bot.upkeep.restore import Choose, Restored, restore, take_all
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 SESSION = SessionId("11111111-2222-4333-8444-555555555555")

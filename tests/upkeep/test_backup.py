@@ -21,8 +21,8 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import OllimError, WriteFailed, WrongInput
 from ollim_bot.store.errors import Damaged
-from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import SHARED, OsDisk, write_atomically
+from ollim_bot.store.snapshot import Kind, kind_of
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import automatic_folder, backups_in, opened_backup
 from ollim_bot.upkeep.instance import single_instance

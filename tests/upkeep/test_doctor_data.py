@@ -24,7 +24,7 @@ from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import open_journal
@@ -219,8 +219,10 @@ def test_tool_servers_that_are_wrong_or_wait_are_named(data: DataDirectory) -> N
 def test_calendars_that_fail_or_are_old_are_named(data: DataDirectory) -> None:
     assert said(data, "calendars") == [(Level.OFF, "none; `ollim-bot cal subscribe -` adds one")]
     copy = CalendarCopy("Work", "x.org (hidden)", as_of=NOW - timedelta(hours=2), limits="- cut.")
-    write_copy(data.paths, copy)
-    write_copy(data.paths, copy._replace(name="Home", limits="").failed("It is gone.", NOW))
+    CalendarFiles(data.paths).write_copy(copy)
+    CalendarFiles(data.paths).write_copy(
+        copy._replace(name="Home", limits="").failed("It is gone.", NOW)
+    )
     age = f"as of {clock_time((NOW - timedelta(hours=2)).astimezone(BERLIN))}"
     ages = (Level.PASS, f"Home {age}, Work {age}")
     fails, cut = (Level.WARN, "Home cannot be read: It is gone"), (Level.WARN, "Work: - cut")

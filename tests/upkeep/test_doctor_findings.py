@@ -41,7 +41,7 @@ from ollim_bot.errors import SignInNeeded
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret, Settings
 from ollim_bot.store import state_inspection
-from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import open_journal
@@ -145,8 +145,8 @@ def of_tool_servers(there: DataDirectory) -> Findings:
 
 def of_calendars(there: DataDirectory) -> Findings:
     copy = CalendarCopy("Work", "x.org (hidden)", as_of=NOW - DAY, limits="Some are cut.")
-    write_copy(there.paths, copy)
-    write_copy(there.paths, copy._replace(name="Home").failed("It is gone.", NOW))
+    CalendarFiles(there.paths).write_copy(copy)
+    CalendarFiles(there.paths).write_copy(copy._replace(name="Home").failed("It is gone.", NOW))
     with single_instance(there.paths.bot_pid):
         yield from look(given(there.paths), "calendars")
     next(there.paths.calendars.glob("*.json")).write_text("{")

@@ -224,7 +224,7 @@ def test_beside_a_running_bot_the_same_is_mended(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
     paths.root.chmod(0o755)
-    with held("bot", paths.bot_pid) as bot:
+    with held(paths.bot_pid) as bot:
         assert [name for name, _ in fixed(paths)] == ["data directory"]
         assert running_pid(paths.bot_pid) == bot.pid
 

@@ -24,8 +24,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_files import add_snoozed
 from ollim_bot.store.stored_powers import StoredPowers, stored_powers
 from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Power
-from ollim_bot.upkeep.powers import Choose, power_of, take_none
-from ollim_bot.upkeep.restore import restore_into
+from ollim_bot.upkeep.restore import Choose, power_of, restore_into, take_none
 
 HOOK = json.dumps(
     {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch /tmp/ran"}]}]}}

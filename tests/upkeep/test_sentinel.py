@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.engine import ScriptedEngine, ScriptedSession
-from tests.scheduling.test_firing import pings
+from tests.scheduling.owner_actions import pings
 from tests.scheduling.test_nags import click
 from tests.upkeep.sentinel_scene import (
     MUST,

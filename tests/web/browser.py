@@ -5,25 +5,19 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import aiohttp
-from tests.web.scene import Scene
+from tests.web.scene import Scene, make_scene, running
 from tests.web.sign_in import NONCE, BrowserKey, SignInClient, protocols
 
 LIMIT = aiohttp.ClientTimeout(total=60)
 SECONDS = 180.0
 BOUNDARY = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    """Wait for a condition that has no event, such as the removal of a file."""
-    async with asyncio.timeout(SECONDS):
-        while not condition():  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(0.005)
 
 
 class Reply(NamedTuple):
@@ -108,6 +102,12 @@ class Browser:
     async def get(self, path: str, **headers: str) -> Reply:
         return await self.ask("GET", path, headers=headers)
 
+    async def raw_get(self, path: str, host: str = "127.0.0.1") -> bytes:
+        """The whole answer to a path that is sent as it is: an HTTP client would normalise it."""
+        right = f"Authorization: Bearer {self.session}"
+        head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{right}\r\nConnection: close\r\n\r\n"
+        return await raw(self._scene, head)
+
     async def post(self, path: str, value: object, **headers: str) -> Reply:
         return await self.ask("POST", path, json=value, headers=headers)
 
@@ -159,6 +159,16 @@ async def signed_in_browser(scene: Scene) -> AsyncIterator[Browser]:
     async with unknown_browser(scene) as browser:
         await browser.enter()
         yield browser
+
+
+@asynccontextmanager
+async def served(folder: Path, **settings: Any) -> AsyncIterator[tuple[Scene, Browser]]:
+    """A page with these settings, as for `make_scene`, and a browser that is signed in there."""
+    async with (
+        running(make_scene(folder, **settings)) as scene,
+        signed_in_browser(scene) as browser,
+    ):
+        yield scene, browser
 
 
 async def raw(scene: Scene, request: str | bytes) -> bytes:

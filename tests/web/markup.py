@@ -15,30 +15,10 @@ ATTRIBUTES = {
     *("class", "id", "datetime", "type", "name", "max", "value", "required"),
     *("autocomplete", "role", "aria-label", "aria-labelledby", "aria-hidden", "href"),
     *("scope", "viewbox", "d", "preserveaspectratio", "x", "y", "width", "height", "selected"),
-    *(
-        "disabled",
-        "data-action",
-        "data-field-custom_id",
-        "data-field-key",
-        "data-field-name",
-        "data-field-file",
-        "data-field-line",
-        "data-field-text",
-        "data-fold",
-    ),
-    *("data-at", "data-left", "data-now", "data-most", "data-previews", "data-filter"),
-    *(
-        "data-once",
-        "data-field-file",
-        "data-field-line",
-        "data-field-text",
-        "data-field-id",
-        "data-field-server",
-        "aria-live",
-        "maxlength",
-        "enterkeyhint",
-        "placeholder",
-    ),
+    *("disabled", "aria-live", "maxlength", "enterkeyhint", "placeholder", "data-action"),
+    *("data-field-custom_id", "data-field-key", "data-field-name", "data-field-file"),
+    *("data-field-line", "data-field-text", "data-field-id", "data-field-server", "data-fold"),
+    *("data-at", "data-left", "data-now", "data-most", "data-previews", "data-filter", "data-once"),
 }
 
 
@@ -58,3 +38,11 @@ class Markup(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.words.append(data.strip())
+
+
+def words_of(html: str) -> str:
+    """The words of a fragment that has nothing but what it may have."""
+    shown = Markup(html)
+    assert shown.tags <= TAGS
+    assert shown.attributes <= ATTRIBUTES
+    return " ".join(filter(None, shown.words))

@@ -18,7 +18,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
 from ollim_bot.store.attachments.files import files_of
 from ollim_bot.surfaces.web.access import BrowserKeys, WebLimits
-from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
+from ollim_bot.surfaces.web.surface import WebSurface
 
 SECRET = Secret("a-secret-that-nobody-else-has-0123456789")
 SUNDAY = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
@@ -65,14 +65,14 @@ def make_scene(
     paths.web_token.write_text(f"{secret.reveal()}\n")
     mark = InMemoryReadMark()
     surface = WebSurface(
-        at=WebAddress(port, hosts),
+        port=port,
+        hosts=hosts,
         keys=BrowserKeys(paths, clock or manual),
-        files=PageFiles(
-            folder / "state" / "uploads", files_of(folder, folder / "state" / "attachments")
-        ),
+        uploads=folder / "state" / "uploads",
+        open_attachment=files_of(folder, folder / "state" / "attachments"),
         read_mark=mark,
         clock=clock or manual,
-        health=Health("1.2.3"),
+        version="1.2.3",
         limits=limits,
     )
     reception = FakeReception(clock or manual, folder)

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from devtools.doubles.disks import SteppedDisk
-from tests.web.browser import Browser, raw, signed_in_browser, unknown_browser
+from tests.web.browser import Browser, raw, served, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 
 from ollim_bot.errors import Unreadable, WriteFailed
@@ -51,12 +51,6 @@ POSTS = (
     "/static/main.js",
     "/nothing",
 )
-
-
-async def test_an_address_from_the_terminal_lets_in(scene: Scene) -> None:
-    async with unknown_browser(scene) as browser:
-        await browser.enter()
-        assert (await browser.get("/api/messages")).status == 200
 
 
 async def test_the_browser_is_given_no_cookie_and_an_old_one_is_taken_away(scene: Scene) -> None:
@@ -173,10 +167,7 @@ async def test_another_name_for_this_machine_is_refused(
     scene: Scene, browser: Browser, host: str, path: str
 ) -> None:
     host = host.format(port=scene.surface.port)
-    right = f"Authorization: Bearer {browser.session}"
-    answer = await raw(
-        scene, f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{right}\r\nConnection: close\r\n\r\n"
-    )
+    answer = await browser.raw_get(path, host)
     assert answer.startswith(b"HTTP/1.1 403")
     assert b"OLLIM_WEB_HOSTS" in answer
 
@@ -197,10 +188,7 @@ async def test_this_machine_may_be_called_by_its_own_names_at_any_port(
 
 
 async def test_a_name_of_the_settings_is_known(tmp_path: Path) -> None:
-    async with (
-        running(make_scene(tmp_path, hosts=("ollim.example.org",))) as scene,
-        signed_in_browser(scene) as browser,
-    ):
+    async with served(tmp_path, hosts=("ollim.example.org",)) as (_, browser):
         host = {"Host": "ollim.example.org"}
         origin = {"Origin": "https://ollim.example.org"}
         assert (await browser.ask("GET", "/api/messages", headers=host)).status == 200
@@ -256,14 +244,6 @@ async def test_no_socket_for_another_site(scene: Scene, browser: Browser, origin
         async with browser.connection(Origin=origin.format(port=scene.surface.port)):
             pass
     assert refused.value.status == 403
-
-
-async def test_no_socket_without_a_session(scene: Scene) -> None:
-    async with unknown_browser(scene) as other:
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            async with other.connection():
-                pass
-    assert refused.value.status == 401
 
 
 async def test_every_answer_carries_the_rules_for_the_browser(

@@ -10,8 +10,8 @@ import pytest
 from devtools.doubles.clock import A_FRACTION, ManualClock
 from devtools.doubles.reception import FakeReception
 from devtools.doubles.repeating_store import RepeatingStore
-from tests.web.browser import Browser, raw, signed_in_browser
-from tests.web.scene import SUNDAY, InMemoryReadMark, Scene, make_scene, running
+from tests.web.browser import Browser, raw, served, signed_in_browser
+from tests.web.scene import SUNDAY, InMemoryReadMark, Scene, running
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.commands import CommandAnswer
@@ -224,15 +224,6 @@ async def test_what_was_read_is_kept(scene: Scene, browser: Browser) -> None:
     assert scene.mark.value == said.id
 
 
-async def test_what_was_read_stays_read(scene: Scene, browser: Browser) -> None:
-    first = await scene.reception.say("one")
-    scene.clock.jump(60)
-    second = await scene.reception.say("two")
-    await browser.post("/api/read", {"id": second.id})
-    assert (await browser.post("/api/read", {"id": first.id})).status == 200
-    assert scene.mark.value == second.id
-
-
 async def test_a_message_that_is_not_there_cannot_be_read(scene: Scene, browser: Browser) -> None:
     scene.mark.value = MessageId("gone")
     reply = await browser.post("/api/read", {"id": "m99"})
@@ -269,8 +260,7 @@ async def test_a_body_that_is_too_large_is_refused_with_the_limit(
 
 
 async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:
-    scene = make_scene(tmp_path, limits=WebLimits(body_seconds=0.05))
-    async with running(scene), signed_in_browser(scene) as browser:
+    async with served(tmp_path, limits=WebLimits(body_seconds=0.05)) as (scene, browser):
         head = (
             f"POST /api/commands HTTP/1.1\r\nHost: 127.0.0.1:{scene.surface.port}\r\n"
             f"Origin: {scene.url}\r\nAuthorization: Bearer {browser.session}\r\n"
@@ -413,8 +403,7 @@ async def test_a_mark_at_a_message_that_is_gone_does_not_hold_up(reception: Fake
 
 
 async def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
-    scene = make_scene(tmp_path)
-    async with running(scene), signed_in_browser(scene) as browser:
+    async with served(tmp_path) as (scene, browser):
         said = await scene.reception.say("one")
         await browser.post("/api/read", {"id": said.id})
     async with running(scene), signed_in_browser(scene) as browser, browser.tab() as (_, hello):

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from tests.log_sink import root_logger_restored, sink
-from tests.web.browser import SECONDS, eventually, raw, signed_in_browser, unknown_browser
+from tests.patience import eventually
+from tests.web.browser import SECONDS, raw, served, signed_in_browser, unknown_browser
 from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.loopback import Connections, allow_many_descriptors
@@ -103,7 +104,7 @@ async def check_service(scene: Scene, log: io.StringIO) -> None:
         assert (await owner.send("hello")).status == 200
         async with owner.tab() as (_, hello):
             assert hello["type"] == "hello"
-        assert scene.surface.connections <= HELD
+        assert len(scene.surface.connections) <= HELD
     assert len(log.getvalue()) < 20_000
 
 
@@ -124,14 +125,13 @@ async def test_a_stranger_that_only_drips_is_hung_up_on(tmp_path: Path) -> None:
             wire.close()
 
         await asyncio.gather(*map(drip, pieces))
-        await eventually(lambda: scene.surface.connections == 0)
+        await eventually(lambda: len(scene.surface.connections) == 0)
 
 
 async def test_the_owners_connections_stay_however_old_they_are(tmp_path: Path) -> None:
     # Long enough for the owner to get in on a busy machine.
     limits = WebLimits(stranger_seconds=3, strangers=3, connections=8)
-    scene = make_scene(tmp_path, limits=limits)
-    async with running(scene), signed_in_browser(scene) as browser, browser.tab() as (tab, _):
+    async with served(tmp_path, limits=limits) as (scene, browser), browser.tab() as (tab, _):
         [witness] = await open_connections(scene.surface.port, 1, b"GET / HTTP/1.1\r\n")
         await eventually(lambda: not is_open(witness))
         witness.close()
@@ -163,7 +163,7 @@ async def test_strangers_with_a_request_take_no_room_from_those_who_are_about_to
         slow = await open_connections(scene.surface.port, 20, SLOW)
         await eventually(lambda: sum(map(is_open, slow)) == 4)
         idle = await open_connections(scene.surface.port, 8)
-        await eventually(lambda: scene.surface.connections == 12)
+        await eventually(lambda: len(scene.surface.connections) == 12)
         assert sum(map(is_open, idle)) == 8
         for each in (*slow, *idle):
             each.close()
@@ -192,14 +192,11 @@ async def test_who_asks_at_once_is_answered_amid_a_crowd(tmp_path: Path) -> None
 @pytest.mark.skipif(sys.platform != "linux", reason="needs more loopback addresses")
 async def test_many_peers_have_no_more_than_all_together_may(tmp_path: Path) -> None:
     limits = WebLimits(strangers=10, connections=30)
-    async with (
-        running(make_scene(tmp_path, limits=limits)) as scene,
-        signed_in_browser(scene) as browser,
-    ):
+    async with served(tmp_path, limits=limits) as (scene, browser):
         idle = []
         for number in range(2, 9):
             idle += await open_connections(scene.surface.port, 12, source=f"127.0.0.{number}")
-        await eventually(lambda: scene.surface.connections <= 30)
+        await eventually(lambda: len(scene.surface.connections) <= 30)
         assert (await browser.get("/api/messages")).status == 200
         for each in idle:
             each.close()
@@ -207,13 +204,10 @@ async def test_many_peers_have_no_more_than_all_together_may(tmp_path: Path) -> 
 
 async def test_where_all_places_are_the_owners_a_stranger_finds_none(tmp_path: Path) -> None:
     limits = WebLimits(connections=2, strangers=2)
-    async with (
-        running(make_scene(tmp_path, limits=limits)) as scene,
-        signed_in_browser(scene) as browser,
-    ):
+    async with served(tmp_path, limits=limits) as (scene, browser):
         async with browser.tab(), browser.tab():
             assert await raw(scene, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b""
-        await eventually(lambda: scene.surface.connections < 2)
+        await eventually(lambda: len(scene.surface.connections) < 2)
         async with unknown_browser(scene) as other:
             assert (await other.get("/healthz")).status == 200
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 from bench.views import page_bytes
-from tests.web.browser import Browser, eventually, raw, signed_in_browser, unknown_browser
+from tests.patience import eventually
+from tests.web.browser import Browser, served, signed_in_browser, unknown_browser
 from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.domain.chat import Attachment, Author
@@ -86,14 +87,8 @@ TRICKS = (
 
 @pytest.mark.same_fixtures
 @pytest.mark.parametrize("path", TRICKS)
-async def test_no_spelling_leads_out_of_the_folder(
-    scene: Scene, browser: Browser, path: str
-) -> None:
-    """Sent as raw bytes, since an HTTP client would normalise the path."""
-    right = f"Authorization: Bearer {browser.session}"
-    answer = await raw(
-        scene, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{right}\r\nConnection: close\r\n\r\n"
-    )
+async def test_no_spelling_leads_out_of_the_folder(browser: Browser, path: str) -> None:
+    answer = await browser.raw_get(path)
     assert answer.split()[1] in (b"404", b"400")
     assert b"import" not in answer
     assert b"root:" not in answer
@@ -229,10 +224,7 @@ async def test_no_spelling_of_an_address_leads_to_another_file(
     scene: Scene, browser: Browser, path: str
 ) -> None:
     await scene.reception.say("x")
-    right = f"Authorization: Bearer {browser.session}"
-    answer = await raw(
-        scene, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{right}\r\nConnection: close\r\n\r\n"
-    )
+    answer = await browser.raw_get(path)
     assert answer.split()[1] == b"404"
 
 
@@ -446,10 +438,7 @@ async def test_an_upload_that_stalls_is_ended(small: Scene, sender: Browser) -> 
 async def test_an_upload_without_end_is_ended(tmp_path: Path) -> None:
     """Each piece comes in time, but there is always another one."""
     limits = WebLimits(upload_seconds=0.3)
-    async with (
-        running(make_scene(tmp_path, limits=limits)) as scene,
-        signed_in_browser(scene) as browser,
-    ):
+    async with served(tmp_path, limits=limits) as (scene, browser):
 
         async def drops() -> AsyncIterator[bytes]:
             yield part("id", ID).encode()

@@ -6,9 +6,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 from tests.web.browser import Browser
-from tests.web.days import HOSTILE
-from tests.web.forms import NOW, hostile_form
 from tests.web.scene import Scene
+from tests.web.views import HOSTILE, NOW, hostile_form
 
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_kinds import JobKind

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.web.browser import SECONDS, Browser, signed_in_browser, unknown_browser
+from tests.web.browser import SECONDS, Browser, served, signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import NONCE, AccessDenied, BrowserKey
 
@@ -27,6 +27,13 @@ MONTH = timedelta(days=30).total_seconds()
 
 def code_of(scene: Scene) -> str:
     return scene.surface.address().partition("#")[2]
+
+
+async def key_of_before(folder: Path) -> BrowserKey:
+    """The key of a browser that an earlier run of the bot has let in."""
+    async with served(folder) as (_, browser):
+        assert browser.key is not None
+        return replace(browser.key)
 
 
 async def refused(browser: Browser, key: BrowserKey) -> int:
@@ -185,9 +192,7 @@ async def test_a_new_secret_ends_everything_at_once(scene: Scene, browser: Brows
 
 
 async def test_a_secret_made_anew_while_the_bot_is_down_counts_too(tmp_path: Path) -> None:
-    async with running(make_scene(tmp_path)) as scene, signed_in_browser(scene) as browser:
-        key = browser.key
-        assert key is not None
+    key = await key_of_before(tmp_path)
     secret = new_web_secret(DataPaths(tmp_path))
     async with (
         running(make_scene(tmp_path, secret=secret)) as scene,
@@ -209,7 +214,7 @@ async def test_a_secret_that_was_deleted_is_as_good_as_a_new_one(
 
 async def test_a_restart_needs_no_new_address_and_the_key_becomes_another(tmp_path: Path) -> None:
     """A copy of the old key, taken while the bot was down, is then useless."""
-    async with running(make_scene(tmp_path)) as scene, signed_in_browser(scene) as browser:
+    async with served(tmp_path) as (scene, browser):
         old = replace(browser.key) if browser.key else None
         assert old is not None
         assert await browser.sign_in.session(old)
@@ -227,9 +232,7 @@ async def test_a_key_that_was_replaced_tells_that_two_have_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither of the two is accepted any more, whichever came first."""
-    async with running(make_scene(tmp_path)) as scene, signed_in_browser(scene) as browser:
-        old = replace(browser.key) if browser.key else None
-        assert old is not None
+    old = await key_of_before(tmp_path)
     async with running(make_scene(tmp_path)) as scene, unknown_browser(scene) as first:
         first.key = replace(old)
         await first.enter()
@@ -248,9 +251,7 @@ async def test_a_key_that_was_replaced_tells_that_two_have_it(
 
 async def test_a_key_that_came_but_was_never_used_is_given_again(tmp_path: Path) -> None:
     """The page or the bot may stop between the two steps."""
-    async with running(make_scene(tmp_path)) as scene, signed_in_browser(scene) as browser:
-        key = browser.key
-        assert key is not None
+    key = await key_of_before(tmp_path)
     async with running(make_scene(tmp_path)) as scene, unknown_browser(scene) as browser:
         given = [
             (await browser.sign_in.answer(key, await browser.sign_in.challenge()))["next"]
@@ -265,9 +266,7 @@ async def test_a_key_that_came_but_was_never_used_is_given_again(tmp_path: Path)
 async def test_on_a_full_disk_who_was_let_in_stays_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running(make_scene(tmp_path)) as scene, signed_in_browser(scene) as browser:
-        key = browser.key
-        assert key is not None
+    key = await key_of_before(tmp_path)
     locks = DataPaths(tmp_path).lock_of(DataPaths(tmp_path).web_browsers)
     locks.unlink()
     locks.mkdir()

@@ -8,8 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.web.hostile_markdown import HOSTILE_ATTRIBUTES, HOSTILE_HTML, HOSTILE_LINKS
-from tests.web.markdown_texts import TEXTS
+from tests.web.markdown_texts import HOSTILE_ATTRIBUTES, HOSTILE_HTML, HOSTILE_LINKS, TEXTS
 
 from ollim_bot.surfaces.web.frames import render
 

@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.conversation.scene import scene, scripted
 from tests.web.browser import Browser, unknown_browser
-from tests.web.days import HOSTILE, full_day, waiting_line
-from tests.web.markup import ATTRIBUTES, TAGS, Markup
+from tests.web.markup import TAGS, Markup, words_of
 from tests.web.scene import SUNDAY, Scene
+from tests.web.views import HOSTILE, full_day, waiting_line
 
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.runtime_config import LISTED_KEYS, RuntimeConfig
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
 from ollim_bot.domain.views import (
     GROUPS,
@@ -53,10 +53,7 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
 ) -> None:
     scene.reception.day.current = full_day(SUNDAY)
     reply = (await browser.get("/api/panels/today")).json
-    shown = Markup(reply["html"])
-    assert shown.tags <= TAGS
-    assert shown.attributes <= ATTRIBUTES
-    words = " ".join(filter(None, shown.words))
+    words = words_of(reply["html"])
     assert words.count(HOSTILE) == 2
     assert words.startswith(
         "Add something Add Today Sun 15 Nov Overdue take the heart pill since 8:00"
@@ -200,10 +197,7 @@ async def test_sessions_are_listed_by_kind_and_a_press_goes_back_to_one(
         ),
     )
     html = (await browser.get("/api/panels/sessions?most=2")).json["html"]
-    shown = Markup(html)
-    assert shown.tags <= TAGS
-    assert shown.attributes <= ATTRIBUTES
-    assert " ".join(filter(None, shown.words)) == (
+    assert words_of(html) == (
         "Sessions Conversations today 11:30 plan the week 3 answers · this one "
         f"yesterday 11:30 {HOSTILE} 1 answer Go back to it "
         "Side conversations today 11:30 the move 2 answers Go back to it "
@@ -222,7 +216,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 def test_every_setting_stands_in_one_group_with_its_sentence_unit_default_and_effect() -> None:
-    assert sorted(key for keys in GROUPS.values() for key in keys) == sorted(LISTED_KEYS)
+    assert sorted(key for keys in GROUPS.values() for key in keys) == sorted(CONFIG_KEYS)
     config = RuntimeConfig(quiet_hours="22:00-07:00", auto_backup=True)
     quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))
     groups = setting_groups(config, PresentState(NOON, quiet, Amount()))
@@ -242,9 +236,7 @@ def test_every_setting_stands_in_one_group_with_its_sentence_unit_default_and_ef
         assert key not in without or f"Default: {lines[key].default}.</p>" in part, key
     assert "Default: 600 seconds." in html
     assert "Default: 5 US dollars." in html
-    shown = Markup(html)
-    assert shown.tags <= TAGS
-    assert shown.attributes <= ATTRIBUTES
+    words_of(html)
 
 
 async def test_a_setting_is_changed_with_a_row_and_a_wrong_value_names_its_field() -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.log_sink import root_logger_restored, sink
-from tests.web.browser import SECONDS, Browser, eventually, raw, signed_in_browser, unknown_browser
+from tests.patience import eventually
+from tests.web.browser import SECONDS, Browser, raw, signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 
 from ollim_bot.errors import OllimError

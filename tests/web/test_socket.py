@@ -13,7 +13,8 @@ import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.web.browser import SECONDS, Browser, eventually, signed_in_browser, unknown_browser
+from tests.patience import eventually
+from tests.web.browser import SECONDS, Browser, served, signed_in_browser, unknown_browser
 from tests.web.markdown_texts import TEXTS, chunked
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import NONCE, protocols
@@ -155,10 +156,7 @@ async def test_a_tab_that_was_away_for_too_long_begins_anew(
 
 async def test_a_gap_of_many_messages_begins_anew_too(tmp_path: Path) -> None:
     limits = WebLimits(missed_messages=3)
-    async with (
-        running(make_scene(tmp_path, limits=limits)) as scene,
-        signed_in_browser(scene) as browser,
-    ):
+    async with served(tmp_path, limits=limits) as (scene, browser):
         for number in range(6):
             await scene.reception.say(f"number {number}")
         async with browser.tab(change=3) as (_, hello):
@@ -299,17 +297,16 @@ async def test_every_tab_knows_the_fork_and_what_was_said_in_it(
 
 async def test_a_tab_that_does_not_read_is_dropped_and_slows_nobody(tmp_path: Path) -> None:
     limits = WebLimits(queued_frames=20, heartbeat_seconds=60)
-    scene = make_scene(tmp_path, limits=limits)
-    async with running(scene), signed_in_browser(scene) as browser, browser.tab() as (good, _):
+    async with served(tmp_path, limits=limits) as (scene, browser), browser.tab() as (good, _):
         writer = await deaf_tab(scene, browser)
-        await eventually(lambda: scene.surface.tabs == 2)
+        await eventually(lambda: len(scene.surface.tabs) == 2)
         for _ in range(300):
-            if scene.surface.tabs == 1:
+            if len(scene.surface.tabs) == 1:
                 break
             async with asyncio.timeout(SECONDS):
                 await scene.reception.say("x" * 50_000)
             assert (await good.next())["type"] == "message"
-        assert scene.surface.tabs == 1
+        assert len(scene.surface.tabs) == 1
         await scene.reception.say("still here")
         assert (await good.next())["message"]["text"] == "still here"
         writer.transport.abort()
@@ -341,11 +338,10 @@ async def deaf_tab(scene: Scene, browser: Browser) -> asyncio.StreamWriter:
 async def test_a_tab_that_is_gone_is_noticed(tmp_path: Path) -> None:
     """Its machine sleeps: nothing is closed, and nothing answers the heartbeat."""
     limits = WebLimits(heartbeat_seconds=0.1)
-    scene = make_scene(tmp_path, limits=limits)
-    async with running(scene), signed_in_browser(scene) as browser:
+    async with served(tmp_path, limits=limits) as (scene, browser):
         writer = await deaf_tab(scene, browser)
-        await eventually(lambda: scene.surface.tabs == 1)
-        await eventually(lambda: scene.surface.tabs == 0)
+        await eventually(lambda: len(scene.surface.tabs) == 1)
+        await eventually(lambda: len(scene.surface.tabs) == 0)
         writer.transport.abort()
 
 
@@ -362,7 +358,7 @@ async def test_who_does_not_say_hello_is_hung_up_on(
     async with browser.connection() as tab:
         await tab.socket.send_str(first)
         assert await tab.closing() in (1008, 1009)
-    await eventually(lambda: scene.surface.tabs == 0)
+    await eventually(lambda: len(scene.surface.tabs) == 0)
 
 
 async def test_a_tab_that_cannot_be_greeted_is_hung_up_on_and_the_others_stay(
@@ -382,8 +378,10 @@ async def test_a_tab_that_cannot_be_greeted_is_hung_up_on_and_the_others_stay(
 
 
 async def test_who_says_nothing_is_hung_up_on(tmp_path: Path) -> None:
-    scene = make_scene(tmp_path, limits=WebLimits(hello_seconds=0.05))
-    async with running(scene), signed_in_browser(scene) as browser, browser.connection() as tab:
+    async with (
+        served(tmp_path, limits=WebLimits(hello_seconds=0.05)) as (_, browser),
+        browser.connection() as tab,
+    ):
         assert await tab.closing() == 1008
 
 
@@ -403,8 +401,11 @@ async def test_whatever_else_a_tab_says_is_ignored(scene: Scene, browser: Browse
 
 
 async def test_there_is_an_end_to_how_many_tabs_are_served(tmp_path: Path) -> None:
-    scene = make_scene(tmp_path, limits=WebLimits(tabs=2))
-    async with running(scene), signed_in_browser(scene) as browser, browser.tab(), browser.tab():
+    async with (
+        served(tmp_path, limits=WebLimits(tabs=2)) as (_, browser),
+        browser.tab(),
+        browser.tab(),
+    ):
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             async with browser.tab():
                 pass
@@ -433,7 +434,7 @@ async def test_the_bot_knows_whether_an_open_page_is_in_view_or_may_notify(tmp_p
     surface = scene.surface
 
     def state() -> tuple[bool, bool]:
-        return surface.is_in_view, surface.may_notify
+        return surface.tabs.is_in_view, surface.tabs.may_notify
 
     async with running(scene), signed_in_browser(scene) as browser:
         async with browser.tab() as (tab, _):
@@ -466,16 +467,6 @@ def test_what_streams_and_then_is_complete_is_the_text_as_a_whole(chunks: list[s
     live = after(*map(TextStreamed, chunks), TextCompleted("".join(chunks)))
     assert html(live) == render("".join(chunks))
     assert html(after(TextCompleted("".join(chunks)))) == render("".join(chunks))
-
-
-@given(chunked(), st.lists(st.booleans(), min_size=20, max_size=20))
-def test_how_often_it_is_drawn_makes_no_difference(chunks: list[str], draws: list[bool]) -> None:
-    live = LiveHtml()
-    for chunk, is_drawn in zip(chunks, draws, strict=False):
-        live = live.after(TextStreamed(chunk))
-        live = live.settled() if is_drawn else live
-    streamed = "".join(chunk for chunk, _ in zip(chunks, draws, strict=False))
-    assert html(live) == render(streamed)
 
 
 @given(TEXTS, TEXTS, TEXTS)

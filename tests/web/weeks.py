@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from tests.web.days import HOSTILE
+from tests.web.views import HOSTILE
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.costs import PastCosts
@@ -15,8 +15,7 @@ from ollim_bot.domain.moments import Nag
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.rehearsal.findings import findings
-from ollim_bot.domain.rehearsal.fires import Assumptions
-from ollim_bot.domain.rehearsal.simulation import rehearse
+from ollim_bot.domain.rehearsal.simulation import Assumptions, rehearse
 from ollim_bot.domain.repeats import AfterDone, Rhythm, read_rhythm
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at

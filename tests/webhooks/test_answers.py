@@ -16,7 +16,7 @@ from tests.stores import memory_stores, on_store
 from tests.webhooks.calls import HookAnswer, bearer, github, raw, standard, stripe
 from tests.webhooks.scene import DATA, NOW, SECRET, HookScene, hook, new_scene, serving
 
-from ollim_bot.domain.webhooks import KEPT_FOR, LARGEST_BODY
+from ollim_bot.domain.webhooks import LARGEST_BODY
 from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.transaction import Step
 from ollim_bot.webhooks.reception import CallAcceptor, WebhookReception
@@ -49,24 +49,15 @@ async def test_a_call_is_on_disk_when_it_is_answered(scene: HookScene) -> None:
     [
         {},
         {"Authorization": "Bearer wrong"},
-        {"Authorization": "Bearer "},
-        {"Authorization": f"Basic {SECRET}"},
-        {"Authorization": SECRET},
         {
             "Authorization": "Bearer \udcff\udcfe".encode("utf-8", "surrogateescape").decode(
                 "latin-1"
             )
         },
-        {"X-Hub-Signature-256": "sha256=00"},
-        {"X-Hub-Signature-256": "é"},
         {**github("wrong", DATA)},
         {**standard(b"wrong", DATA, AT)},
         {**standard(SECRET.encode(), DATA, AT - 301)},
-        {**standard(SECRET.encode(), DATA, AT + 301)},
-        {**standard(SECRET.encode(), DATA, AT), "webhook-id": "another"},
         {**stripe("wrong", DATA, AT)},
-        {**stripe(SECRET, DATA, AT - 301)},
-        {**stripe(SECRET, {"title": "another"}, AT)},
     ],
 )
 async def test_without_the_secret_the_answer_is_the_same_for_every_id(
@@ -139,12 +130,9 @@ async def test_a_disabled_hook_is_closed_and_an_edited_one_changes_at_once(
         (b"", 400),
         (b"{", 400),
         (b"[]", 400),
-        (b'"title"', 400),
-        (b"null", 400),
         (b'{"title": "\xff"}', 400),
         (b'{"title": NaN}', 400),
         (b"[" * 200_000, 400),
-        (b'{"a":' * 200_000, 400),
         (b'{"title": 1' + b"0" * 5000 + b"}", 400),
     ],
 )
@@ -174,23 +162,13 @@ async def test_the_order_of_the_answers_is_that_of_the_table(scene: HookScene) -
 
 
 async def test_only_events_that_are_named_count(scene: HookScene) -> None:
-    scene.add(hook("some", on=["issues.opened", "invoice.paid", "closed"]))
-
-    async def status(data: dict[str, object], event: str = "") -> object:
-        headers = github(SECRET, data, event) if event else bearer(SECRET)
-        answer = await scene.call("some", data, headers)
-        return answer.body.get("status")
-
     open_schema = {"type": "object", "additionalProperties": True}
-    scene.add(hook("some", on=["issues.opened", "invoice.paid", "closed"], fields=open_schema))
-    assert await status({"action": "opened", "n": 1}, "issues") == "accepted"
-    assert await status({"action": "edited", "n": 2}, "issues") == "ignored"
-    assert await status({"action": "opened", "n": 3}, "pull_request") == "ignored"
-    assert await status({"action": "closed", "n": 4}, "pull_request") == "accepted"
-    assert await status({"type": "invoice.paid"}) == "accepted"
-    assert await status({"type": ["invoice.paid"]}) == "ignored"
-    assert await status({}) == "ignored"
-    assert len(scene.accepted) == 3
+    scene.add(hook("some", on=["issues.opened"], fields=open_schema))
+    for action, status in (("opened", "accepted"), ("edited", "ignored")):
+        data = {"action": action}
+        answer = await scene.call("some", data, github(SECRET, data, "issues"))
+        assert answer.body["status"] == status
+    assert len(scene.accepted) == 1
 
 
 async def test_only_picked_fields_are_kept(scene: HookScene) -> None:
@@ -314,16 +292,6 @@ async def test_the_same_call_again_names_the_first_run(scene: HookScene) -> None
     assert (await scene.call(data=changed, headers=github(SECRET, changed))).status == 202
 
 
-async def test_a_key_is_forgotten_after_seven_days(scene: HookScene) -> None:
-    first = await scene.call(headers=bearer(SECRET, "key"))
-    await scene.clock.advance(KEPT_FOR.total_seconds() - 1)
-    assert (await scene.call(headers=bearer(SECRET, "key"))).status == 200
-    await scene.clock.advance(1)
-    second = await scene.call(headers=bearer(SECRET, "key"))
-    assert second.status == 202
-    assert second.body["run"] != first.body["run"]
-
-
 class FullDiskRecordingStore(RecordingStore):
     """Refuses every commit while `is_full`; not writable, but without errors, while `is_low`."""
 
@@ -445,16 +413,9 @@ WORDS = b"v1,AAAA " * 1000
     [
         ({b"webhook-signature": [b" ".join([b"v1,AAAA"] * 10)]}, True),
         ({b"webhook-signature": [WORDS]}, False),
-        ({b"webhook-signature": [WORDS] * 60}, False),
-        ({b"webhook-signature": [b"v1,AAAA"] * 1000}, False),
         ({b"stripe-signature": [b"t=%d" % AT + b",v1=00" * 10]}, True),
         ({b"stripe-signature": [b"t=%d" % AT + b",v1=00" * 1000]}, False),
-        ({b"stripe-signature": [b"t=%d" % AT + b"," * 8000]}, False),
-        ({b"stripe-signature": [b"t=%d," % AT * 1000]}, False),
         ({b"x-hub-signature-256": [b"sha256=00" * 800]}, True),
-        ({b"x-hub-signature-256": [b"sha256=00"] * 1000}, False),
-        ({b"authorization": [b"Bearer " + b"x " * 4000]}, False),
-        ({b"authorization": [b"Bearer x"] * 1000}, False),
         ({b"x-%d" % number: [b"x" * 100] for number in range(1000)}, False),
     ],
 )

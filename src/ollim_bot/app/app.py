@@ -57,7 +57,7 @@ from ollim_bot.ports import (
     Status,
     TaskList,
 )
-from ollim_bot.schedule.owner_zone import MachineZoneWatch, OwnerZone
+from ollim_bot.schedule.ledger_records import MachineZoneWatch, OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
@@ -222,10 +222,27 @@ class App:
             await parts.load()
             if chosen.provider.problem:
                 await parts.notices.tell(chosen.provider.problem, for_reminder=True)
-            await self._tell_of(closing, parts)
+            if closing.mended:
+                # A key with the moment: the notice is told at every such start.
+                key = f"{closing.mended} {self._clock.now().isoformat()}"
+                await parts.notices.tell(closing.mended, key=key)
+            for problem in closing.problems:
+                await parts.notices.tell(problem)
             await self._tell_of_limit(store, parts)
             try:
-                self._scheduler = self._schedule(store, repositories, parts, edits, zone, persona)
+                self._scheduler = build_schedule(
+                    self._settings.paths,
+                    store,
+                    repositories,
+                    parts,
+                    edits,
+                    self._clock,
+                    zone,
+                    check_shared=partial(self._check_shared, persona),
+                    events=self._adapters.events,
+                    disk=self._adapters.disk,
+                    folders=self._job_folders,
+                )
                 if self._is_trial:
                     await reading
                     await self._tried_out(parts, self._scheduler)
@@ -311,12 +328,16 @@ class App:
             lambda: self.stop(Ending.RESTART),
             partial(start_updater, self._settings.paths, os.environ),
         )
+
+        async def tell(sentence: str, key: str) -> None:
+            await parts.notices.tell(sentence, key=key)
+
         return [
             partial(self._updates.run, scheduler.started),
             self._daily(store, parts, self._updates).run,
             partial(self._keep_calendars, store, parts),
             partial(self._serve_webhooks, store, scheduler),
-            self._zone_watch(store, parts).run,
+            MachineZoneWatch(store, self._clock, tell, partial(system_zone, os.environ)).run,
         ]
 
     async def _keep_history(self, scheduler: Scheduler, keep_changes: Service) -> None:
@@ -337,12 +358,6 @@ class App:
         self._has_loaded.set()
         await servers.run()
 
-    def _zone_watch(self, store: Store, parts: ConversationParts) -> MachineZoneWatch:
-        async def tell(sentence: str, key: str) -> None:
-            await parts.notices.tell(sentence, key=key)
-
-        return MachineZoneWatch(store, self._clock, tell, partial(system_zone, os.environ))
-
     async def _tried_out(self, parts: ConversationParts, scheduler: Scheduler) -> None:
         """Read all jobs too, and leave the problems found so far for the start that follows."""
         await scheduler.read_jobs()
@@ -354,14 +369,6 @@ class App:
         for problem in prepare_data_directory(paths).problems:
             self._problem(problem)
         return close_to_others(paths)
-
-    async def _tell_of(self, closing: Closing, parts: ConversationParts) -> None:
-        if closing.mended:
-            # A key with the moment: the notice is told at every such start.
-            key = f"{closing.mended} {self._clock.now().isoformat()}"
-            await parts.notices.tell(closing.mended, key=key)
-        for problem in closing.problems:
-            await parts.notices.tell(problem)
 
     async def _tell_of_limit(self, store: Store, parts: ConversationParts) -> None:
         """Tell the owner of a directory from before the daily limit, once, that it has none."""
@@ -398,52 +405,21 @@ class App:
         def choose_holder(rivals: Sequence[Job]) -> int:
             return store.query(lambda tx: holder_of_id(tx, rivals))
 
-        paths, disk = self._settings.paths, self._adapters.disk
-
         def plan(job: Job) -> Job:
             return store.query(lambda tx: with_known_plan(tx, job))
 
+        paths, disk, folders = self._settings.paths, self._adapters.disk, self._job_folders
         changes = self._changes(store, edits)
-        folders = self._job_folders
         return open_repositories(paths, edits, disk, choose_holder, folders, plan, changes)
 
     def _changes(self, store: Store, journal: Journal) -> FileChanges:
         return FileChanges(self._settings.paths, store, journal, self._clock.now)
 
-    def _schedule(
-        self,
-        store: Store,
-        repositories: JobRepositories,
-        parts: ConversationParts,
-        edits: ChangeJournal,
-        zone: OwnerZone,
-        persona: Persona,
-    ) -> Scheduler:
-        return build_schedule(
-            self._settings.paths,
-            store,
-            repositories,
-            parts,
-            edits,
-            self._clock,
-            zone,
-            check_shared=partial(self._check_shared, persona),
-            events=self._adapters.events,
-            disk=self._adapters.disk,
-            folders=self._job_folders,
-        )
-
     async def _opened_surfaces(self, store: Store) -> Surfaces:
         if self._adapters.surfaces is not None:
             return Surfaces(self._adapters.surfaces, self._clock)
-        return await open_surfaces(
-            self._settings,
-            store,
-            self._clock,
-            self._make_channels,
-            self._heartbeat_age,
-            self._problem,
-        )
+        given = self._make_channels, self._heartbeat_age, self._problem
+        return await open_surfaces(self._settings, store, self._clock, *given)
 
     async def _loaded_servers(self, store: Store) -> ToolServers:
         paths = self._settings.paths
@@ -534,6 +510,8 @@ class App:
         settings, paths = self._settings, self._settings.paths
         job_guard, careful = self._job_guard(store), self._careful(store)
         doctor = BotDoctor(settings, chosen.provider, self._clock.now)
+        is_real = self._adapters.surfaces is None
+        desktop = DesktopNotifier(os.environ) if is_real else None
         deps = ConversationDeps(
             store=store,
             engine=chosen.engine,
@@ -550,7 +528,20 @@ class App:
                 job_guard=job_guard,
                 subagents=SubagentGuard(self._subagents.read),
             ),
-            background_tools=self._background_tools(store, job_guard, careful),
+            background_tools=BackgroundTools(
+                self._reach,
+                lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
+                careful=careful,
+                job_guard=job_guard,
+                count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
+                abilities=Abilities(
+                    self._subagents.read,
+                    self._skills.read,
+                    self._servers.tools if self._servers else dict,
+                    self._allowed_in_main,
+                    lambda job: store.query(lambda tx: tx.agent_skills.get()).of_job(job_key(job)),
+                ),
+            ),
             journal=journal,
             job_files=self._job_files,
             former=self._changes(store, journal),
@@ -572,15 +563,10 @@ class App:
             google=settings.google,
             status=self._status(chosen.provider),
             heartbeat=HeartbeatFile(paths, self._adapters.disk).read,
-            reach=self._reaching(surfaces),
+            reach=Reach(desktop, surfaces.page.tabs if surfaces.page else None),
             phone=self._make_phone(store, self._clock) if self._make_phone else None,
         )
         return ConversationParts(deps)
-
-    def _reaching(self, surfaces: Surfaces) -> Reach:
-        is_real = self._adapters.surfaces is None
-        desktop = DesktopNotifier(os.environ) if is_real else None
-        return Reach(desktop, surfaces.page)
 
     def _job_guard(self, store: Store) -> JobValidator:
         def note_skills(job: str, skills: Sequence[str]) -> None:
@@ -596,24 +582,6 @@ class App:
             return self._servers is not None and self._servers.looks(tool)
 
         return Careful(root, partial(is_own, store, root), looks)
-
-    def _background_tools(
-        self, store: Store, job_guard: JobValidator, careful: Careful
-    ) -> BackgroundTools:
-        return BackgroundTools(
-            self._reach,
-            lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
-            careful=careful,
-            job_guard=job_guard,
-            count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
-            abilities=Abilities(
-                self._subagents.read,
-                self._skills.read,
-                self._servers.tools if self._servers else dict,
-                self._allowed_in_main,
-                lambda job: store.query(lambda tx: tx.agent_skills.get()).of_job(job_key(job)),
-            ),
-        )
 
     def _status(self, provider: Provider) -> Status:
         settings = self._settings
@@ -725,12 +693,16 @@ class App:
                 parts.background.may_begin.set()
             conversation = group.create_task(parts.loop.run())
             others: list[Service] = [parts.notices.run, parts.deliveries.run, parts.failures.run]
-            others += [parts.fanout.run, parts.idle_watch.run, parts.quiet_watch.run]
+            others += [parts.fanout.run, parts.fork_requests.run, parts.quiet_watch.run]
             others += [parts.undo_expiry.run, parts.overviews.run, parts.job_file_changes.follow]
             others += [partial(self._tell_problems, parts), self._tidy]
             others += [parts.echo.run, parts.retries.run, parts.board.run]
             others += [parts.server_cards.run, parts.google.run, parts.desktop.run]
-            others += [parts.task_mover.run, parts.task_commands.run, parts.breakdowns.run]
+            others += [
+                parts.task_commands.offer_move,
+                parts.task_commands.run,
+                parts.breakdowns.run,
+            ]
             others += [parts.phone.run] if parts.phone else []
             tasks = [group.create_task(run()) for run in vital]
             for run in (*others, *services):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
@@ -13,9 +12,7 @@ from ollim_bot.channels import PushChannel
 from ollim_bot.conversation.approvals import Approvals, CarefulTimes
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
-from ollim_bot.conversation.breakdowns import BreakdownButtons
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
-from ollim_bot.conversation.changes import ChangesPage
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
 from ollim_bot.conversation.commands.dispatcher import (
     CommandDispatcher,
@@ -23,45 +20,41 @@ from ollim_bot.conversation.commands.dispatcher import (
     HelpCommands,
     Queued,
 )
-from ollim_bot.conversation.commands.program import (
-    JobCommands,
-    PermissionCommands,
-    PingCommands,
-    ProgramCommands,
-    SettingCommands,
-    SetUp,
-)
-from ollim_bot.conversation.commands.sessions import (
+from ollim_bot.conversation.commands.handlers import (
     UNDO_CLEAR,
-    Compaction,
     ConversationCommands,
-    CostCommands,
-    SearchCommands,
+    InquiryCommands,
+    PermissionCommands,
+    ProgramCommands,
     SessionCommands,
-    SessionsPanel,
+    SettingCommands,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
 from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
-from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.desktop import DesktopWatch, Reach
-from ollim_bot.conversation.forks.commands import ForkButtons, ForkCommands, ForkRequests, IdleWatch
-from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork_spec
+from ollim_bot.conversation.forks import (
+    ForkCommands,
+    ForkRequests,
+    Forks,
+    ForkSession,
+    Replies,
+    fork_spec,
+)
 from ollim_bot.conversation.google import EventButtons, EventCalendar, GoogleConnection
-from ollim_bot.conversation.jobs.buttons import JobButtons
-from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
+from ollim_bot.conversation.jobs.buttons import ItemButtons, JobButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.overviews import DayPanel, DaySources, JobListing, Overviews
 from ollim_bot.conversation.jobs.week import WeekPanel, WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
-from ollim_bot.conversation.notices import DiskGate, Notices
+from ollim_bot.conversation.notices import DiskGate, FailureNotices, Notices
 from ollim_bot.conversation.quick_add import QuickAdds
-from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
+from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
 from ollim_bot.conversation.set_up_talk import Greeting, SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.conversation.tasks import DueTasks, TaskCommands, TaskMover
+from ollim_bot.conversation.tasks import BreakdownButtons, DueTasks, TaskCommands
 from ollim_bot.conversation.tool_servers import ServerCards
 from ollim_bot.conversation.turns.loop import (
     RETRY_AFTER_LOGIN,
@@ -70,25 +63,25 @@ from ollim_bot.conversation.turns.loop import (
     Recovery,
     Retries,
 )
-from ollim_bot.conversation.turns.questions import TurnInputs
-from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.conversation.turns.runner import TurnInputs, TurnRunner
 from ollim_bot.conversation.views import (
     AboutMePage,
+    ChangesPage,
     Examiner,
     HealthPage,
+    MoneyView,
     PhoneSettings,
     ReadHeartbeat,
     RunListView,
     RunView,
     SettingPage,
-    money_view,
     no_heartbeat,
 )
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.text import with_program
-from ollim_bot.errors import StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
     AgentEngine,
@@ -105,13 +98,11 @@ from ollim_bot.ports import (
     TaskList,
 )
 from ollim_bot.prompts.turns import read_screening, read_set_up
-from ollim_bot.schedule.answer_plans import AnswerPlans
-from ollim_bot.schedule.dispatch import Dispatcher, UpcomingReader
+from ollim_bot.schedule.dispatch import Dispatcher, upcoming_reader
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import Departures, HeadsUps, Nags, TimerCards
-from ollim_bot.schedule.job_index import JobIndex
-from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.owner_zone import OwnerZone
+from ollim_bot.schedule.job_index import AnswerPlans, JobIndex
+from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, OwnerZone, ScheduleRecords
 from ollim_bot.schedule.requested_runs import RunRequests, WebhookRuns
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
@@ -130,10 +121,8 @@ from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
-from ollim_bot.upkeep.powers import of_conversation
+from ollim_bot.upkeep.restore import of_conversation
 from ollim_bot.view_ports import Views
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +189,21 @@ class ConversationParts:
         self._build_log()
         self._build_tools()
         self._build_sessions()
-        self._build_turns()
+        # The turns of the agent, one at a time.
+        clock = self._deps.clock
+        self.foreground = ForegroundJobs(self._deps.repositories, self.state, clock)
+        self._inputs = TurnInputs(self._deps.keeper)
+        self.runner = TurnRunner(
+            self.state,
+            self.forks,
+            self.fanout,
+            self.poster,
+            self._context,
+            self.foreground,
+            clock,
+            watch=self._changes.watching,
+            hurry=self._inputs.hurry,
+        )
         self._build_intake()
         self._build_commands()
         buttons = self._build_buttons()
@@ -243,14 +246,14 @@ class ConversationParts:
             job=job,
             runs=RunListView(deps.store, deps.clock, deps.heartbeat, receipts),
             run=RunView(deps.store, deps.repositories, deps.clock),
-            money=money_view(deps.store, deps.clock),
+            money=MoneyView(deps.store, deps.clock),
             settings=SettingPage(
                 deps.store, deps.clock, self._services.settings.change, self.phone
             ),
             health=HealthPage(
                 deps.store, deps.clock, [each.name for each in deps.channels], deps.health
             ),
-            sessions=SessionsPanel(self._services.sessions, deps.store, deps.clock),
+            sessions=self._services.sessions,
             changes=ChangesPage(
                 deps.store, deps.clock, paths.root, changes, self._items, deps.tasks
             ),
@@ -268,10 +271,8 @@ class ConversationParts:
         await self.state.load()
         await self.board.load()
         await self.desktop.load()
-        try:
-            await self.deliveries.load()
-        except StorageError:  # a full disk must not prevent a start
-            _logger.warning("The channels could not be noted", exc_info=True)
+        # A full disk must not prevent a start.
+        await unless_refused("The channels could not be noted", self.deliveries.load())
         await self.approvals.load(await self.state.read(lambda tx: with_open_button(tx, "approve")))
 
     def _build_log(self) -> None:
@@ -343,7 +344,6 @@ class ConversationParts:
         spec = fork_spec(deps.spec, store)
         fork = ForkSession(deps.engine, state, self.poster, clock, spec=spec, tools=self._tools)
         self.forks = Forks(state, main, fork, self.poster, clock)
-        self.idle_watch = IdleWatch(state, self.fork_requests, clock)
         self._replies = Replies(deps.engine, store, state, self.forks, clock)
         self.background = BackgroundRuns(
             BackgroundDeps(
@@ -362,23 +362,6 @@ class ConversationParts:
                 main=lambda: state.session,
                 screening="" if deps.status.is_offline else read_screening(),
             )
-        )
-
-    def _build_turns(self) -> None:
-        """The turns of the agent, one at a time."""
-        clock = self._deps.clock
-        self.foreground = ForegroundJobs(self._deps.repositories, self.state, clock)
-        self._inputs = TurnInputs(self._deps.keeper)
-        self.runner = TurnRunner(
-            self.state,
-            self.forks,
-            self.fanout,
-            self.poster,
-            self._context,
-            self.foreground,
-            clock,
-            watch=self._changes.watching,
-            hurry=self._inputs.hurry,
         )
 
     def _build_intake(self) -> None:
@@ -422,19 +405,22 @@ class ConversationParts:
         root, zone, board = deps.working_directory, deps.zone, self.board
         services = self._services = CommandServices(
             ConversationCommands(store, state, runner, self.approvals, forks, poster, clock),
-            Compaction(store, forks, runner, clock),
             SessionCommands(deps.engine, store, state, poster, forks, clock, root),
-            SearchCommands(store, clock),
-            CostCommands(store, clock, deps.status.price),
-            ForkCommands(forks, self.fork_requests, state, poster, clock),
+            InquiryCommands(store, clock, deps.status.price),
+            ForkCommands(forks, self.fork_requests, state, poster, clock, runner.stop),
             SettingCommands(store, deps.repositories, clock, zone, lambda: board.current),
             PermissionCommands(self.approvals, self._careful),
-            PingCommands(store, clock),
             QuietCommands(store, clock),
-            JobCommands(store, self.overviews, clock),
+            self.overviews,
             self.task_commands,
-            SetUp(self._set_up, self.intake.receive),
-            ProgramCommands(deps.doctor, deps.restart, deps.update, deps.newer_version),
+            ProgramCommands(
+                deps.doctor,
+                deps.restart,
+                deps.update,
+                deps.newer_version,
+                self._set_up,
+                self.intake.receive,
+            ),
             HelpCommands(store, poster),
             self.google,
         )
@@ -464,11 +450,8 @@ class ConversationParts:
         poster, services = self.poster, self._services
         self.manual_runs = JobRuns()
         self.server_cards = ServerCards(store, poster, self.notices, clock)
-        self.task_mover = TaskMover(store, deps.tasks, poster, clock)
         can_ask = not deps.status.is_offline
-        self.breakdowns = BreakdownButtons(
-            store, self._steps, self.intake.receive, clock, can_ask=can_ask
-        )
+        self.breakdowns = BreakdownButtons(store, self._steps, self.intake.receive, can_ask=can_ask)
         jobs = JobButtons(
             store, deps.repositories, poster.post, clock, self.manual_runs, self.overviews
         )
@@ -481,14 +464,13 @@ class ConversationParts:
                 "approve": Action(self.approvals.answer, Uses.NOTHING),
                 "undo": Action(self.echo.undo, Uses.NOTHING),
                 **ItemButtons(self._items, clock).actions,
-                **DigestButtons(store, poster).actions,
+                **self.quiet_watch.actions,
                 **QuietCommands(store, clock).actions,
                 **self._careful.actions,
                 **jobs.actions,
-                **ForkButtons(self.state, self.fork_requests, self.runner.stop).actions,
+                **services.forks.actions,
                 **self.retries.actions,
                 **self.server_cards.actions,
-                **self.task_mover.actions,
                 **self.breakdowns.actions,
                 **services.conversation.actions,
                 **services.sessions.actions,
@@ -528,7 +510,7 @@ def build_schedule(
         conversation.reminders,
         conversation.job_file_changes,
         clock,
-        UpcomingReader(index, clock, paths.root, partial(readable_copies, paths)),
+        upcoming_reader(index, clock, paths.root, partial(readable_copies, paths)),
         conversation.manual_runs,
     )
     files, poster = conversation.job_file_changes, conversation.poster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ollim_bot.clock import zone_of
 from ollim_bot.domain.shared_files import Names
@@ -17,59 +18,53 @@ from ollim_bot.store.store import Store
 from ollim_bot.tools.registry import TOOL_LINES
 
 
+@dataclass(eq=False)
 class Persona:
     """Reads the specification before each turn; `tell` gets one sentence per unusable file.
 
     `skills` gives all skills as they are now.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        clock: Clock,
-        subagents: SubagentFiles,
-        skills: Callable[[], SkillSet],
-        tell: Callable[[str], None],
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._clock = clock
-        self._skills = skills
-        self._tell = tell
-        self._files = ProfileFiles(settings.paths)
-        self._subagents = subagents
+    settings: Settings
+    store: Store
+    clock: Clock
+    subagents: SubagentFiles
+    skills: Callable[[], SkillSet]
+    tell: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._files = ProfileFiles(self.settings.paths)
         self._manual = read_manual(TOOL_LINES)
 
     async def spec(self) -> SessionSpec:
         spec, problems = await asyncio.to_thread(self._read)
         for problem in problems:
-            self._tell(problem)
+            self.tell(problem)
         return spec
 
     def check(self) -> None:
         """Tell what is wrong with the profile and the subagents. Callable from any thread."""
         _, problems = self._files.read()
-        for problem in (*problems, *self._subagents.read().problems):
-            self._tell(problem)
+        for problem in (*problems, *self.subagents.read().problems):
+            self.tell(problem)
 
     def _read(self) -> tuple[SessionSpec, tuple[str, ...]]:
         profile, problems = self._files.read()
-        subagents = self._subagents.read()
-        config, given = self._store.query(lambda tx: (tx.config.get(), tx.names.get()))
+        subagents = self.subagents.read()
+        config, given = self.store.query(lambda tx: (tx.config.get(), tx.names.get()))
         names = Names(
-            user=given.user or self._settings.user_name, bot=given.bot or self._settings.bot_name
+            user=given.user or self.settings.user_name, bot=given.bot or self.settings.bot_name
         )
-        prompt = build_system_prompt(profile, names, str(zone_of(self._clock)), self._manual)
+        prompt = build_system_prompt(profile, names, str(zone_of(self.clock)), self._manual)
         spec = SessionSpec(
             prompt,
-            self._settings.paths.root,
+            self.settings.paths.root,
             model=config.model_main,
             thinking=config.thinking_main,
             readable=(TEXTS,),
             subagents=subagents,
             skills=tuple(
-                OfferedSkill(skill.name, skill.version) for skill in self._skills().loaded.values()
+                OfferedSkill(skill.name, skill.version) for skill in self.skills().loaded.values()
             ),
         )
         return spec, (*problems, *subagents.problems)

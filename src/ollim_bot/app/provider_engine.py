@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from ollim_bot.clock import zone_of
 from ollim_bot.domain.provider import (
@@ -23,15 +24,17 @@ from ollim_bot.domain.provider import (
     names_provider,
 )
 from ollim_bot.engine.engine import Answered, ClaudeEngine
-from ollim_bot.engine.launcher import engine_variables, launcher
-from ollim_bot.engine.login import login_mark, login_status
-from ollim_bot.errors import EngineError, StorageError
+from ollim_bot.engine.launcher import engine_variables, launcher, login_mark, login_status
+from ollim_bot.errors import EngineError
+from ollim_bot.logs import unless_refused
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import AgentEngine, Clock
 from ollim_bot.settings import ModelChoice, Settings
 from ollim_bot.store.steps import change_provider
 from ollim_bot.store.store import Store
+
+T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
@@ -96,12 +99,9 @@ class _FirstAnswer:
     async def __call__(self) -> None:
         if self._is_noted:
             return
-        try:
-            await self._store.transact(lambda tx: tx.provider.change(ProviderMemory.answered))
-        except StorageError:  # the next answer notes it
-            _logger.warning("It could not be noted who has answered", exc_info=True)
-        else:
-            self._is_noted = True
+        noting = self._store.transact(lambda tx: tx.provider.change(ProviderMemory.answered))
+        noted = await unless_refused("It could not be noted who has answered", noting)
+        self._is_noted = noted is not None
 
 
 async def _provider(settings: Settings, store: Store) -> Provider:
@@ -109,7 +109,7 @@ async def _provider(settings: Settings, store: Store) -> Provider:
     wants_offline = settings.model is ModelChoice.OFFLINE
     login = LoginStatus(is_logged_in=False)
     if not wants_offline and not names_provider(anthropic):
-        login = await _login_status()
+        login = await _or_warn(login_status(os.environ), login)
     memory = await store.read(lambda tx: tx.provider.get())
     return choose_provider(
         anthropic,
@@ -120,21 +120,17 @@ async def _provider(settings: Settings, store: Store) -> Provider:
     )
 
 
-async def _login_status() -> LoginStatus:
+async def _or_warn(asked: Awaitable[T], otherwise: T) -> T:
     try:
-        return await login_status(os.environ)
+        return await asked
     except EngineError as error:
         _logger.warning("%s", error)
-        return LoginStatus(is_logged_in=False)
+        return otherwise
 
 
 async def _login() -> str:
     """Empty if the login status cannot be read; the first turn then reports the failure."""
-    try:
-        return await login_mark(os.environ)
-    except EngineError as error:
-        _logger.warning("%s", error)
-        return ""
+    return await _or_warn(login_mark(os.environ), "")
 
 
 async def _no_login() -> str:

@@ -61,7 +61,6 @@ from ollim_bot.store.sentinel import (
     take_over,
     unfinished_deliveries,
 )
-from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.store import DatabaseStore, Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.instance import running_pid, single_instance
@@ -432,7 +431,7 @@ class Sentinel:
 
         Those that follow their answers have the moment that the last one has set.
         """
-        disk, armed = OsDisk(), armed_marks(tx)
+        disk, armed = OsDisk(), tx.ledger.armed().marks
         folders: list[tuple[Path, JobFormat[Any]]] = [
             (self._paths.reminders, REMINDERS),
             (self._paths.routines, ROUTINES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from ollim_bot import __version__
@@ -23,7 +24,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.access import BrowserKeys
 from ollim_bot.surfaces.web.api import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
-from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
+from ollim_bot.surfaces.web.surface import WebSurface
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
@@ -93,26 +94,22 @@ MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
 MakePhone = Callable[[Store, Clock], PhoneSettings]
 
 
+@dataclass(eq=False)
 class Surfaces:
     """Runs the surfaces. `followers` follow the log; `channels` confirm what is sent to them.
 
     The owner talks on the `followers` and on the channels that do more than send.
     """
 
-    def __init__(
-        self,
-        followers: Sequence[ChatSurface],
-        clock: Clock,
-        *,
-        channels: Sequence[Channel] = (),
-        page: WebSurface | None = None,
-    ) -> None:
-        self.followers = followers
-        self.channels = channels
-        self._talking = [each for each in channels if not isinstance(each, PushChannel)]
-        self._all: Sequence[Surface] = [*followers, *channels]
-        self.page = page
-        self._clock = clock
+    followers: Sequence[ChatSurface]
+    clock: Clock
+    _: KW_ONLY
+    channels: Sequence[Channel] = ()
+    page: WebSurface | None = None
+
+    def __post_init__(self) -> None:
+        self._talking = [each for each in self.channels if not isinstance(each, PushChannel)]
+        self._all: Sequence[Surface] = [*self.followers, *self.channels]
 
     def services(self, conversation: Conversation, parts: ConversationParts) -> list[Service]:
         """The surfaces, each started again after a failure.
@@ -145,9 +142,9 @@ class Surfaces:
                 raise error
             sentence = str(error)
             await parts.board.trouble(sentence)
-            await parts.notices.tell(sentence, key=f"{sentence} {self._clock.now():%Y-%m-%d}")
+            await parts.notices.tell(sentence, key=f"{sentence} {self.clock.now():%Y-%m-%d}")
 
-        await start_again(lambda: surface.run(conversation), surface.name, tell, self._clock)
+        await start_again(lambda: surface.run(conversation), surface.name, tell, self.clock)
 
 
 async def open_surfaces(
@@ -166,12 +163,15 @@ async def open_surfaces(
         return Surfaces([], clock, channels=channels)
     await asyncio.to_thread(web_secret, paths)
     page = WebSurface(
-        at=WebAddress(settings.web_port, settings.web_hosts),
+        port=settings.web_port,
+        hosts=settings.web_hosts,
         keys=BrowserKeys(paths, clock, report=on_problem),
-        files=PageFiles(paths.state / "uploads", opener),
+        uploads=paths.state / "uploads",
+        open_attachment=opener,
         read_mark=RememberedMark(store),
         clock=clock,
-        health=Health(__version__, heartbeat_age),
+        version=__version__,
+        heartbeat_age=heartbeat_age,
         read_only=read_only,
     )
     return Surfaces([page], clock, channels=channels, page=page)

@@ -39,12 +39,12 @@ class ClaudeLogin:
     def status(self, environment: Mapping[str, str]) -> LoginStatus:
         import asyncio
 
-        from ollim_bot.engine.login import login_status
+        from ollim_bot.engine.launcher import login_status
 
         return asyncio.run(login_status(environment, cli=self._cli))
 
     def log_in(self, environment: Mapping[str, str]) -> None:
-        from ollim_bot.engine.login import log_in
+        from ollim_bot.engine.launcher import log_in
 
         if not log_in(environment, cli=self._cli):
             print()  # the login program leaves the cursor behind its question
@@ -77,7 +77,7 @@ def _status(given: Given, caller: Caller) -> None:
 
 @_AUTH.verb("sign out", "")
 def _logout(_: Given, caller: Caller) -> None:
-    from ollim_bot.engine.login import log_out
+    from ollim_bot.engine.launcher import log_out
 
     if not log_out(caller.environ):
         raise OllimError(_STILL_IN)

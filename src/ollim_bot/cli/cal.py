@@ -16,6 +16,9 @@ from ollim_bot.cli.framework import (
     Noun,
     argument,
     columns,
+    fenced_for,
+    number_given,
+    only_one,
     plain,
     print_json,
     title,
@@ -35,7 +38,7 @@ from ollim_bot.domain.calendar import (
     upcoming,
     without_text,
 )
-from ollim_bot.domain.event_spans import EventSpan, moved_span, read_side, read_span
+from ollim_bot.domain.calendar_events import EventSpan, moved_span, read_side, read_span
 from ollim_bot.domain.moments import day_words
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
@@ -79,7 +82,7 @@ def _today(given: Given, caller: Caller) -> None:
     JSON,
 )
 def _upcoming(given: Given, caller: Caller) -> None:
-    days = _days(given)
+    days = number_given(given, "days", _USUAL_DAYS, LONGEST_UPCOMING)
     data = open_data(caller)
     copies = current_copies(data, caller)
     nothing = f"Nothing is on in the next {counted(days, 'day')}."
@@ -95,7 +98,11 @@ def _show(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json(_row(event, copy, data))
         return
-    show(_fenced(plain("\n".join(_details(event, data.now))), data))
+    begins = event.begins(zone_of(data.now)).astimezone(data.now.tzinfo).date()
+    when = f"{day_words(begins, data.now)}, {time_words(event, data.now)} ({event.calendar})"
+    about = event.description and f"\n{event.description}"
+    details = filter(None, (event.summary or NO_TITLE, when, event.location, about))
+    show(_fenced(plain("\n".join(details)), data))
     show(plain(_age(copy, data.now)))
 
 
@@ -108,7 +115,17 @@ def _calendars(given: Given, caller: Caller) -> None:
         # Another person may have named it.
         others = [each._replace(name=each.id) for each in others]
     if "json" in given:
-        rows = [_as_json(copy) for copy in copies]
+        rows = [
+            {
+                "name": copy.name,
+                "origin": copy.origin,
+                "events": len(copy.events),
+                "as_of": copy.as_of,
+                "problem": copy.problem or None,
+                "limits": copy.limits or None,
+            }
+            for copy in copies
+        ]
         unread = [{"id": each.id, "name": each.name} for each in others]
         print_json({"calendars": rows, "not_read": unread})
     elif copies or others:
@@ -174,13 +191,9 @@ def _update(given: Given, caller: Caller) -> None:
     with writable(open_data(caller)) as data:
         calendars = google_calendars(caller, data)
         event = calendars.find_by_beginning(given["id"])
-        span = _span(given, event, data.now)
-        change = EventChange(
-            _summary(given["summary"]) if "summary" in given else None,
-            span.start if span else None,
-            span.end if span else None,
-            description=_description(given),
-        )
+        start, end, _ = _span(given, event, data.now) or (None, None, None)
+        summary = _summary(given["summary"]) if "summary" in given else None
+        change = EventChange(summary, start, end, description=_description(given))
         changed = calendars.update(event.id, change)
         _keep(data, event, changed)
         _tell("changed", changed, data, given)
@@ -276,13 +289,18 @@ def current_copies(
     from threading import Thread
     from time import monotonic
 
+    def read_quietly(read: Callable[[], object]) -> None:
+        # What is wrong with a calendar stands in its copy.
+        with suppress(OllimError):
+            read()
+
     deadline = monotonic() + patience
     readings: list[Callable[[], object]]
     readings = [partial(_feeds(data).refresh, source, data.now, patience) for source in old]
     if google is not None:
         readings.append(partial(google.refresh, data.now))
     # Daemon threads: a calendar that hangs delays neither the others nor the exit.
-    threads = [Thread(target=_read_quietly, args=(read,), daemon=True) for read in readings]
+    threads = [Thread(target=read_quietly, args=(read,), daemon=True) for read in readings]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -299,12 +317,6 @@ def _google_to_read(data: Data, caller: Caller, *, has_old: bool) -> GoogleCalen
 
     calendars = google_calendars(caller, data)
     return calendars if has_old or calendars.has_new_choice else None
-
-
-def _read_quietly(read: Callable[[], object]) -> None:
-    # What is wrong with a calendar stands in its copy.
-    with suppress(OllimError):
-        read()
 
 
 def _files(data: Data) -> CalendarFiles:
@@ -340,26 +352,13 @@ def _by_day(events: Sequence[CalendarEvent], now: datetime) -> Iterator[str]:
     days: dict[date, list[tuple[str, ...]]] = {}
     for event in events:
         begins = event.begins(zone_of(now)).astimezone(now.tzinfo).date()
-        days.setdefault(max(begins, now.date()), []).append(_line(event, now))
+        place = f", {title(event.location)}" if event.location else ""
+        what = f"{title(event.summary) or NO_TITLE} ({event.calendar}){place}"
+        row = f"  {time_words(event, now)}", what, event.id
+        days.setdefault(max(begins, now.date()), []).append(row)
     for day, rows in days.items():
         yield f"{'Today, ' if day == now.date() else ''}{day_words(day, now)}"
         yield columns(rows)
-
-
-def _line(event: CalendarEvent, now: datetime) -> tuple[str, ...]:
-    place = f", {title(event.location)}" if event.location else ""
-    what = f"{title(event.summary) or NO_TITLE} ({event.calendar}){place}"
-    return f"  {time_words(event, now)}", what, event.id
-
-
-def _details(event: CalendarEvent, now: datetime) -> Iterator[str]:
-    begins = event.begins(zone_of(now)).astimezone(now.tzinfo).date()
-    yield event.summary or NO_TITLE
-    yield f"{day_words(begins, now)}, {time_words(event, now)} ({event.calendar})"
-    if event.location:
-        yield event.location
-    if event.description:
-        yield f"\n{event.description}"
 
 
 def _age(copy: CalendarCopy, now: datetime, *, named: bool = True) -> str:
@@ -381,46 +380,18 @@ def _row(event: CalendarEvent, copy: CalendarCopy, data: Data) -> Mapping[str, o
 
 
 def _fenced(text: str, data: Data) -> str:
-    if data.agent is None:
-        return text
-    from ollim_bot.domain.taint import Untrusted
-    from ollim_bot.prompts.context import fenced
-
-    return fenced(text, Untrusted("calendar entry", "entries of the owner's calendars"))
+    return fenced_for(data.agent, text, "calendar entry", "entries of the owner's calendars")
 
 
 def _found(event_id: str, copies: Sequence[CalendarCopy]) -> CalendarEvent:
     events = [event for copy in copies for event in copy.events]
     exact = [event for event in events if event.id == event_id]
     found = exact or [event for event in events if event_id and event.id.startswith(event_id)]
-    if len(found) != 1:
-        sentence = "Several events begin with" if found else "There is no event"
-        raise OllimError(f"{sentence} {event_id}. `ollim-bot cal upcoming` shows them.")
-    return found[0]
+    return only_one(found, "event", event_id, "`ollim-bot cal upcoming` shows them.")
 
 
 def _copy_of(event: CalendarEvent, copies: Sequence[CalendarCopy]) -> CalendarCopy:
     return next(copy for copy in copies if copy.name == event.calendar)
-
-
-def _as_json(copy: CalendarCopy) -> dict[str, object]:
-    return {
-        "name": copy.name,
-        "origin": copy.origin,
-        "events": len(copy.events),
-        "as_of": copy.as_of,
-        "problem": copy.problem or None,
-        "limits": copy.limits or None,
-    }
-
-
-def _days(given: Given) -> int:
-    text = str(given.get("days", _USUAL_DAYS))
-    if not text.isdecimal() or not 0 < int(text) <= LONGEST_UPCOMING:
-        raise WrongInput(
-            f"--days: {text!r} is not right. It takes a number from 1 to {LONGEST_UPCOMING}."
-        )
-    return int(text)
 
 
 def _span(given: Given, event: CalendarEvent, now: datetime) -> EventSpan | None:
@@ -430,14 +401,10 @@ def _span(given: Given, event: CalendarEvent, now: datetime) -> EventSpan | None
     if "start" in given:
         return moved_span(event.start, event.end, read_side(given["start"], now))
     if "end" in given:
-        return read_span(_typed(event.start, now), given["end"], now)
+        start = event.start
+        local = start.astimezone(now.tzinfo) if isinstance(start, datetime) else start
+        return read_span(local.isoformat(), given["end"], now)
     return None
-
-
-def _typed(moment: date, now: datetime) -> str:
-    if isinstance(moment, datetime):
-        return moment.astimezone(now.tzinfo).isoformat()
-    return moment.isoformat()
 
 
 def _summary(text: str) -> str:

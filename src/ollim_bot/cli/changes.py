@@ -5,17 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.framework import JSON, Given, argument, columns, command, plain, print_json
+from ollim_bot.cli.framework import (
+    JSON,
+    Given,
+    argument,
+    columns,
+    command,
+    fenced_for,
+    number_given,
+    only_one,
+    plain,
+    print_json,
+)
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.change_list import KeptChange, OlderChange
-from ollim_bot.domain.changes import ANSWER, SETTING, ChangeRow, row_as_json
+from ollim_bot.domain.changes import (
+    ANSWER,
+    SETTING,
+    ChangeRow,
+    KeptChange,
+    OlderChange,
+    row_as_json,
+)
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
-from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.change_rows import newest_changes
 from ollim_bot.store.transaction import Transaction
 
@@ -41,12 +58,13 @@ ID = argument("id", metavar="ID", help="as `ollim-bot changes` shows it", comple
     JSON,
 )
 def run(given: Given, caller: Caller) -> None:
-    data = open_data(caller)
-    if given.get("id"):
-        found = [find_change(data, str(given["id"]))]
-    else:
-        found = _newest(data, _limit(given))
-    older = [] if given.get("id") or caller.agent else _older(data, found, _limit(given))
+    data, limit = open_data(caller), number_given(given, "limit", _USUAL, _MOST)
+    found = [find_change(data, str(given["id"]))] if given.get("id") else _newest(data, limit)
+    older = list[OlderChange]()
+    if not (given.get("id") or caller.agent or len(found) >= limit):
+        from ollim_bot.store.journal import older_changes
+
+        older = older_changes(data.paths.root, [each.change for each in found], limit)
     if "json" in given:
         rows = [
             row_as_json(_as_seen(each.change, caller), is_undone=each.is_undone) for each in found
@@ -76,29 +94,11 @@ def find_change(data: Data, given: str) -> KeptChange:
         return [KeptChange(each, tx.changes.is_undone(each.key)) for each in fit]
 
     found = data.ask_if_used(question) or []
-    if len(found) != 1:
-        sentence = "Several changes begin with" if found else "There is no change"
-        raise OllimError(f"{sentence} {plain(given)}. `ollim-bot changes` lists them.")
-    return found[0]
+    return only_one(found, "change", given, "`ollim-bot changes` lists them.")
 
 
 def _newest(data: Data, limit: int) -> list[KeptChange]:
     return data.ask_if_used(lambda tx: newest_changes(tx.changes, limit)) or []
-
-
-def _older(data: Data, found: Sequence[KeptChange], limit: int) -> list[OlderChange]:
-    if len(found) >= limit:
-        return []
-    from ollim_bot.store.journal import older_changes
-
-    return older_changes(data.paths.root, [each.change for each in found], limit)
-
-
-def _limit(given: Given) -> int:
-    text = str(given.get("limit", _USUAL))
-    if not text.isdecimal() or not 0 < int(text) <= _MOST:
-        raise WrongInput(f"--limit: {text!r} is not right. It takes a number from 1 to {_MOST}.")
-    return int(text)
 
 
 def _as_seen(change: ChangeRow, caller: Caller) -> ChangeRow:
@@ -108,18 +108,15 @@ def _as_seen(change: ChangeRow, caller: Caller) -> ChangeRow:
     from ollim_bot.domain.taint import Untrusted
     from ollim_bot.prompts.context import fenced, neutralised
 
-    if not change.untrusted:
-        texts = [None if each is None else neutralised(each) for each in _texts(change)]
-        return replace(change, before=texts[0], after=texts[1], place=neutralised(change.place))
-    source = Untrusted(change.untrusted, "what was changed")
-    texts = [None if each is None else fenced(each, source) for each in _texts(change)]
-    folder = change.place.partition("/")[0] if "/" in change.place else change.kind
-    place = f"{folder or 'file'} {FROM_UNTRUSTED}"
-    return replace(change, before=texts[0], after=texts[1], place=place)
-
-
-def _texts(change: ChangeRow) -> tuple[str | None, str | None]:
-    return change.before, change.after
+    place, shown = neutralised(change.place), neutralised
+    if change.untrusted:
+        folder = change.place.partition("/")[0] if "/" in change.place else change.kind
+        place = f"{folder or 'file'} {FROM_UNTRUSTED}"
+        shown = partial(fenced, untrusted=Untrusted(change.untrusted, "what was changed"))
+    before, after = (
+        text if text is None else shown(text) for text in (change.before, change.after)
+    )
+    return replace(change, before=before, after=after, place=place)
 
 
 def _line(kept: KeptChange, data: Data, caller: Caller) -> tuple[str, str, str, str]:
@@ -148,7 +145,7 @@ def _small(change: ChangeRow, caller: Caller, now: datetime) -> str:
     if change.kind == SETTING:
         return f"{change.before} → {change.after}"
     if change.kind == ANSWER:
-        from ollim_bot.domain.answer_words import state_words
+        from ollim_bot.domain.answers import state_words
 
         return f"{state_words(change.before, now)} → {state_words(change.after, now)}"
     lines = [line for line in change.changed_lines() if line[1:].strip() not in ("", "---")]
@@ -167,11 +164,9 @@ def _whole(kept: KeptChange, data: Data, caller: Caller) -> Iterator[str]:
         yield "It was too long to be kept; the history in git has it."
         return
     lines = "\n".join(plain(line) for line in change.difference())
-    if caller.agent is None:
-        yield lines
+    if change.untrusted or caller.agent is None:
+        yield fenced_for(caller.agent, lines, change.untrusted, "what was changed")
     else:
-        from ollim_bot.domain.taint import Untrusted
-        from ollim_bot.prompts.context import fenced, neutralised
+        from ollim_bot.prompts.context import neutralised
 
-        source = Untrusted(change.untrusted, "what was changed")
-        yield fenced(lines, source) if change.untrusted else neutralised(lines)
+        yield neutralised(lines)

@@ -165,13 +165,6 @@ def _name() -> str:
     return name if name == PROGRAM else shlex.quote(os.path.abspath(name))
 
 
-def _program() -> str:
-    """The file of this program, for a shell; also if another program has its name later."""
-    name = own_name()
-    found = program_path(PROGRAM, os.environ.get("PATH", "")) if name == PROGRAM else name
-    return shlex.quote(os.path.abspath(found)) if found else PROGRAM
-
-
 @_COMPLETION.verb("the script for bash", "")
 def _bash(_: Given, __: Caller) -> None:
     _write(_BASH)
@@ -188,4 +181,7 @@ def _fish(_: Given, __: Caller) -> None:
 
 
 def _write(script: str) -> None:
-    print(script.replace("PROGRAM", _program()), end="")
+    name = own_name()
+    found = program_path(PROGRAM, os.environ.get("PATH", "")) if name == PROGRAM else name
+    program = shlex.quote(os.path.abspath(found)) if found else PROGRAM
+    print(script.replace("PROGRAM", program), end="")

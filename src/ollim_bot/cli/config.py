@@ -10,14 +10,12 @@ from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json
 from ollim_bot.cli.terminal import no_such, show
-from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeConfig
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.config import RuntimeConfigCodec
 
 if TYPE_CHECKING:
-    from ollim_bot.domain.schedule import ScheduledJob
     from ollim_bot.store.transaction import Transaction
 
-_NO_EFFECT = "does nothing yet"
 _ZONE = "timezone"
 
 _CONFIG = Noun("config")
@@ -25,8 +23,8 @@ run = _CONFIG.run
 
 
 def _keys(*_: object) -> Iterator[Completion]:
-    for key in LISTED_KEYS:
-        yield Completion(key, CONFIG_KEYS[key].about)
+    for key, known in CONFIG_KEYS.items():
+        yield Completion(key, known.about)
 
 
 def _values(_: Caller, given: Sequence[str]) -> Iterator[Completion]:
@@ -48,7 +46,7 @@ def _list(given: Given, caller: Caller) -> None:
         settings = [_setting(config, key) for key in CONFIG_KEYS]
         print_json({"settings": settings, "problems": problems})
         return
-    show(columns([_row(config, key) for key in CONFIG_KEYS if _is_listed(config, key)]))
+    show(columns([_row(config, key) for key in CONFIG_KEYS]))
     if config.changed():
         show("* differs from the default")
     for problem in problems:
@@ -94,16 +92,11 @@ def _zone_changed(caller: Caller, value: str | None) -> str:
     """The answer, with what moves."""
     from ollim_bot.domain.changes import Changer
     from ollim_bot.domain.travel import zone_answer
-    from ollim_bot.store.job_formats import REMINDERS
-    from ollim_bot.store.routine_format import ROUTINES
     from ollim_bot.store.steps import set_by_owner
 
     default = caller.default_zone()
     with writable(open_data(caller)) as data, data.database() as database:
-        jobs: list[ScheduledJob] = [
-            one.item for one in data.repository(data.paths.routines, ROUTINES).all()
-        ]
-        jobs += [one.item for one in data.repository(data.paths.reminders, REMINDERS).all()]
+        jobs, _ = data.scheduled_jobs()
 
         def step(tx: Transaction) -> str:
             config = set_by_owner(tx, Changer.COMMAND, _ZONE, value)
@@ -146,12 +139,8 @@ def _known_key(given: Given) -> str:
     return key
 
 
-def _is_listed(config: RuntimeConfig, key: str) -> bool:
-    return key in LISTED_KEYS or key in config.changed()
-
-
 def _row(config: RuntimeConfig, key: str) -> tuple[str, str, str]:
-    value, about = plain(config.shown(key)), CONFIG_KEYS[key].about or _NO_EFFECT
+    value, about = plain(config.shown(key)), CONFIG_KEYS[key].about
     if key not in config.changed():
         return f"  {key}", value, about
     return f"* {key}", value, f"{about}; default: {config.defaults.shown(key)}"

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import Data, open_data
+from ollim_bot.cli.data import open_data
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
 from ollim_bot.cli.messages import EXPORT_ARGUMENTS, PAGE_SIZE, export
 from ollim_bot.cli.terminal import show
@@ -46,16 +46,26 @@ run = _COST.run
     JSON,
 )
 def _list(given: Given, caller: Caller) -> None:
+    from ollim_bot.store.cost_reports import costs_since
+
     data = open_data(caller)
     since = _since(given, data.now)
-    report = _read(data, since)
+    report = data.ask_if_used(lambda tx: costs_since(tx, since, data.now))
+    report = report or cost_report([], since, data.now, None)
     titles = {name: title(each) for name, each in report.titles.items()}
     wanted = [given["by"]] if "by" in given else [*_BY]
     if "json" in given:
         print_json(_as_object(report, wanted, titles))
     elif "by" in given:
-        lines = _lines(report, given["by"])
-        show(_table(lines, given["by"], titles) if lines else "Nothing has been used yet.")
+        rows = [
+            (
+                line.amount.in_words(4),
+                counted(line.uses, "use"),
+                plain(_name(line.name, given["by"], titles)),
+            )
+            for line in _lines(report, given["by"])
+        ]
+        show(columns(rows) if rows else "Nothing has been used yet.")
     else:
         show(_summary(report, titles, month_start(data.now).date()))
 
@@ -65,15 +75,6 @@ def _since(given: Given, now: datetime) -> datetime:
         return month_start(now)
     moment = (now.astimezone(UTC) - parse_duration(given["since"])).astimezone(now.tzinfo)
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def _read(data: Data, since: datetime) -> CostReport:
-    from ollim_bot.store.cost_reports import costs_since
-
-    def question(tx: Transaction) -> CostReport:
-        return costs_since(tx, since, data.now)
-
-    return data.ask_if_used(question) or cost_report([], since, data.now, None)
 
 
 def _lines(report: CostReport, by: str) -> Sequence[CostLine]:
@@ -93,29 +94,15 @@ def _summary(report: CostReport, titles: Mapping[str, str], month: date) -> str:
     head = "What the model costs" if report.since == month else f"Since {report.since:%d %b %Y}"
     parts = [f"{head}\n{columns(rows)}"]
     if report.costliest:
-        runs = [_run_row(each, titles) for each in report.costliest]
+        runs = []
+        for each in report.costliest:
+            # The word by which `runs show` finds the run.
+            word = RunStory(Occurrence.parse(each.name), ()).short_id
+            name = plain(titles.get(job_name(each.name), ""))
+            runs.append((f"  {word}", each.amount.in_words(4), name))
         parts.append(f"the dearest runs\n{columns(runs)}")
     parts.append("`ollim-bot cost --by day`, `--by job` and `--by model` show more.")
     return "\n\n".join(parts)
-
-
-def _run_row(line: CostLine, titles: Mapping[str, str]) -> tuple[str, str, str]:
-    """Begins with the word by which `runs show` finds the run."""
-    word = RunStory(Occurrence.parse(line.name), ()).short_id
-    return f"  {word}", line.amount.in_words(4), plain(titles.get(job_name(line.name), ""))
-
-
-def _table(lines: Sequence[CostLine], by: str, titles: Mapping[str, str]) -> str:
-    return columns(
-        [
-            (
-                line.amount.in_words(4),
-                counted(line.uses, "use"),
-                plain(_name(line.name, by, titles)),
-            )
-            for line in lines
-        ]
-    )
 
 
 def _name(name: str, by: str, titles: Mapping[str, str]) -> str:
@@ -156,13 +143,8 @@ def _as_object(
 
 def _line_object(line: CostLine, by: str, titles: Mapping[str, str]) -> dict[str, object]:
     named = {"title": titles.get(line.name, "")} if by == "job" else {}
-    return {
-        by: line.name,
-        **named,
-        **line.amount.as_object(),
-        "uses": line.uses,
-        "tokens": line.tokens,
-    }
+    used = {"uses": line.uses, "tokens": line.tokens}
+    return {by: line.name, **named, **line.amount.as_object(), **used}
 
 
 @_COST.verb("every use of a model, one JSON object a line", "--since 2026-11-01", *EXPORT_ARGUMENTS)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.changes import Changer
     from ollim_bot.domain.job_kinds import JobKind
     from ollim_bot.domain.jobs import Job
+    from ollim_bot.domain.schedule import ScheduledJob
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
     from ollim_bot.store.backend import SharedBackend
@@ -112,6 +113,17 @@ class Data:
         from ollim_bot.store.job_types import JOB_TYPES
 
         return [each.item for each in self.repository(self.paths.jobs(kind), JOB_TYPES[kind]).all()]
+
+    def scheduled_jobs(self) -> tuple[list[ScheduledJob], list[str]]:
+        """The valid routines and reminders, and the problems of the others."""
+        from ollim_bot.store.job_formats import REMINDERS
+        from ollim_bot.store.routine_format import ROUTINES
+
+        routines = self.repository(self.paths.routines, ROUTINES).report()
+        reminders = self.repository(self.paths.reminders, REMINDERS).report()
+        jobs: list[ScheduledJob] = [each.item for each in routines.jobs]
+        jobs += [each.item for each in reminders.jobs]
+        return jobs, [*routines.problems, *reminders.problems]
 
     def _holder_of_id(self, rivals: Sequence[Job]) -> int:
         from ollim_bot.store.steps import holder_of_id
@@ -286,25 +298,31 @@ def open_data(caller: Caller) -> Data:
 
 @contextmanager
 def writable(data: Data) -> Iterator[Data]:
-    """Create the directory if needed; commit what was written to the history at the end.
+    """The same, to write with, as `prepared` does.
 
     Raises `StorageError` on a machine that stands by, before anything is changed.
     """
-    from ollim_bot.store.data_directory import prepare_data_directory
-
     if data.shared is not None:
         data.shared.check_may_change()
-
-    prepared = prepare_data_directory(data.paths)
-    for problem in prepared.problems:
-        note(problem)
-    journal = opened_journal(data.paths)
-    if prepared.is_new:
-        journal.prepare()
-    try:
+    with prepared(data.paths) as journal:
         yield Data(data.paths, data.now, journal, data.agent, data.environ)
         if data.shared is not None:
             data.shared.run(lambda _: None)  # each step stores the files that were changed
+
+
+@contextmanager
+def prepared(paths: DataPaths) -> Iterator[GitJournal]:
+    """Create the directory if needed; commit what was written to the history at the end."""
+    from ollim_bot.store.data_directory import prepare_data_directory
+
+    found = prepare_data_directory(paths)
+    for problem in found.problems:
+        note(problem)
+    journal = opened_journal(paths)
+    if found.is_new:
+        journal.prepare()
+    try:
+        yield journal
     finally:
         journal.flush()
 
@@ -318,6 +336,31 @@ def opened_journal(paths: DataPaths) -> GitJournal:
 
 def note(sentence: str) -> None:
     show(plain(f"note: {sentence}"), "  ", stream=sys.stderr)
+
+
+ONLY_THERE = "the bot can only show this on its page. A phone: `ollim-bot push setup`."
+
+
+def is_page_only(data: Data, caller: Caller) -> bool:
+    """Whether it is certain that nothing but the page shows what comes, and a person must know.
+
+    The terminal does not know which pages are open, nor the desktop of the running bot. So it
+    speaks only if the bot runs without a channel, and no notification of its own is wanted or
+    possible. Of what the agent adds, the bot's card tells it.
+    """
+    from ollim_bot.upkeep.instance import running_pid
+
+    if caller.agent is not None or running_pid(data.paths.bot_pid) is None:
+        return False
+    from ollim_bot.upkeep.desktop import DesktopNotifier
+
+    has_program = DesktopNotifier(caller.environ).has_program
+
+    def question(tx: Transaction) -> bool:
+        may_show = has_program and tx.config.get().desktop_notifications != "off"
+        return not may_show and not tx.channels.all()
+
+    return bool(data.read(question))
 
 
 class _LateRows:
@@ -340,10 +383,3 @@ class ReadOnlyJournal:
 
     def note(self, path: Path, message: str, source: str = "") -> None:
         raise AssertionError(f"{path} was written by a command that reads: {message} {source}")
-
-
-def heartbeat(data: Data) -> datetime | None:
-    """Until when the bot surely ran; None if unknown."""
-    from ollim_bot.store.heartbeat import HeartbeatFile
-
-    return HeartbeatFile(data.paths).read()

@@ -65,14 +65,15 @@ def run(given: Given, caller: Caller) -> None:
         rows = [_object(dose, caller, data.now) for dose in found]
         print_json({"month": f"{begin:%Y-%m}", "doses": rows, **counts(found)})
     elif found:
-        show(f"{_page(found, caller, data.now)}\n\n{_sum(found)}")
+        table = [
+            (_day(dose.due, data.now), _words(dose, data.now), title(_title(dose, caller)))
+            for dose in found
+        ]
+        parts = ", ".join(f"{number} {state}" for state, number in counts(found).items())
+        total = plain(f"{counted(len(found), 'dose')}: {parts}.")
+        show(f"{columns(table)}\n\n{total}")
     else:
         show(f"No doses in {MONTHS[begin.month - 1]} {begin.year}.")
-
-
-def _page(doses: Sequence[Dose], caller: Caller, now: datetime) -> str:
-    rows = [(_day(dose.due, now), _words(dose, now), _title(dose, caller)) for dose in doses]
-    return columns(rows)
 
 
 def _day(moment: datetime, now: datetime) -> str:
@@ -92,12 +93,7 @@ def _words(dose: Dose, now: datetime) -> str:
 
 
 def _title(dose: Dose, caller: Caller) -> str:
-    return title(dose.item.title if caller.agent else dose.item.owner_title)
-
-
-def _sum(doses: Sequence[Dose]) -> str:
-    parts = ", ".join(f"{number} {state}" for state, number in counts(doses).items())
-    return plain(f"{counted(len(doses), 'dose')}: {parts}.")
+    return dose.item.title if caller.agent else dose.item.owner_title
 
 
 def _object(dose: Dose, caller: Caller, now: datetime) -> dict[str, object]:
@@ -106,7 +102,7 @@ def _object(dose: Dose, caller: Caller, now: datetime) -> dict[str, object]:
         "due": dose.due.astimezone(now.tzinfo),
         "kind": kind.value,
         "job_id": job_id,
-        "title": dose.item.title if caller.agent else dose.item.owner_title,
+        "title": _title(dose, caller),
         "state": dose.state.value,
         "answered_at": _local(dose.answered_at, now),
         "until": _local(dose.until, now),

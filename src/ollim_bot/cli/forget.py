@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 
 _COMMAND = "ollim-bot forget"
 _MOST_NAMED = 5
-_WARNING = (
-    "In their place it will say `(forgotten)`; lines of notes go, and what ran stays listed. "
-    "The git history of your data begins anew, with the files as they are then. "
-    "This cannot be undone."
-)
 
 
 def _lines(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
@@ -73,7 +68,13 @@ def run(given: Given, caller: Caller) -> None:
         if data.shared is None:
             _forget_everywhere(given, data, caller)
         else:
-            _forget_on_server(given, caller)
+            # Forget with all rows in a file here, which go back to the server then.
+            from ollim_bot.store.standby import load_standby
+
+            rows_in_file = load_standby("cli").rows_in_file
+            say = (lambda _: None) if "json" in given else (lambda line: show(plain(line)))
+            with rows_in_file(caller, say):
+                _forget_everywhere(given, open_data(caller), caller)
     else:
         _forget_lines(given, data)
 
@@ -120,12 +121,18 @@ def _meant(what: str, data: Data) -> list[KnownLine]:
 
 
 def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
-    from ollim_bot.upkeep.forgetting import Forgetting, cut_off_words, held_still
+    from ollim_bot.upkeep.forgetting import Forgetting, cut_off_words
+    from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
+    from ollim_bot.upkeep.instance import single_instance
 
     if not data.paths.state.is_dir():
         raise OllimError("There is no data directory yet, so there is nothing to forget.")
     what = str(given["what"])
-    with held_still(data.paths, data.now):
+    # No bot, update or restore may work with the data meanwhile.
+    with (
+        single_instance(data.paths.bot_pid, patience=0.2),
+        maintenance(data.paths, MaintenanceKind.FORGETTING, data.now),
+    ):
         unfinished = cut_off_words(data.paths)
         if line_reference(what) is not None:
             # After the cut, the line is perhaps gone, and another one has its number.
@@ -173,16 +180,6 @@ def _report(data: Data, found: Found, left: Found | None, *, as_json: bool) -> N
         show("\n".join(_ended(data, left, out_of_reach)))
 
 
-def _forget_on_server(given: Given, caller: Caller) -> None:
-    """Forget with all rows in a file here, which go back to the server then."""
-    from ollim_bot.store.standby import load_standby
-
-    rows_in_file = load_standby("cli").rows_in_file
-    say = (lambda _: None) if "json" in given else (lambda line: show(plain(line)))
-    with rows_in_file(caller, say):
-        _forget_everywhere(given, open_data(caller), caller)
-
-
 def _listed(found: Found, what: str, *, is_unfinished: bool) -> Iterator[str]:
     if is_unfinished:
         yield "An earlier run was cut off. This one completes what it had begun."
@@ -194,21 +191,25 @@ def _listed(found: Found, what: str, *, is_unfinished: bool) -> Iterator[str]:
     for each in found.kept:
         yield plain(f"It stays in {each}, which the bot cannot change.")
     if found.places or is_unfinished:
-        yield _WARNING
+        yield (
+            "In their place it will say `(forgotten)`; lines of notes go, and what ran stays "
+            "listed. The git history of your data begins anew, with the files as they are then. "
+            "This cannot be undone."
+        )
 
 
 def _counted(place: Place) -> str:
-    if not place.names:
-        return str(place.count)
     more = len(place.names) - _MOST_NAMED
-    return ", ".join(place.names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    named = ", ".join(place.names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return named or str(place.count)
 
 
 def _ended(data: Data, left: Found, out_of_reach: Sequence[str]) -> Iterator[str]:
-    from ollim_bot.upkeep.forgetting import backups_beside
+    from ollim_bot.upkeep.backup import automatic_folder
 
     if not (left.places or left.kept):
         yield "Forgotten."
     yield plain(f"The bot cannot reach: {'; '.join(out_of_reach)}.")
-    if (folder := backups_beside(data.paths)) is not None:
+    folder = automatic_folder(data.paths)
+    if folder.is_dir() and any(folder.iterdir()):
         yield plain(f"Automatic backups are in {folder}. Delete those that are older than today.")

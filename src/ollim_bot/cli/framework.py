@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
 from ollim_bot.cli.terminal import no_such, show, width_of, wrapped
 from ollim_bot.domain.agent_caller import HELP_WORDS, split_verb
-from ollim_bot.errors import WrongInput
+from ollim_bot.errors import BadPhrase, OllimError, WrongInput
 
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
 
 Given = Mapping[str, Any]
+T = TypeVar("T")
 
 _LONGEST_TITLE = 60
 _NARROWEST_COLUMN = 30
@@ -68,6 +69,53 @@ def is_past(moment: datetime, now: datetime) -> bool:
     return moment.timestamp() <= now.timestamp()
 
 
+def number_given(given: Given, name: str, usual: int, most: int) -> int:
+    """The number of a flag, from 1 to `most`; the usual one without the flag."""
+    text = str(given.get(name, usual))
+    if not text.isdecimal() or not 0 < int(text) <= most:
+        raise WrongInput(f"--{name}: {text!r} is not right. It takes a number from 1 to {most}.")
+    return int(text)
+
+
+def past_moment(given: Given, flag: str, now: datetime) -> datetime | None:
+    """The moment that a flag names, by a date or by how long ago it is; None without the flag."""
+    if flag not in given:
+        return None
+    from ollim_bot.domain.phrases.durations import parse_duration
+
+    text = str(given[flag])
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return now.astimezone(UTC) - parse_duration(text)
+    except BadPhrase:
+        raise WrongInput(
+            f"--{flag}: {text!r} is not right. It takes a date such as 2026-11-01, or a length of "
+            "time such as 30d."
+        ) from None
+
+
+def only_one(found: Collection[T], what: str, word: str, overview: str) -> T:
+    """The only one that was found by the beginning of its id. Raises `OllimError`."""
+    if len(found) != 1:
+        sentence = f"Several {what}s begin with" if found else f"There is no {what}"
+        raise OllimError(plain(f"{sentence} {word}. {overview}"))
+    return next(iter(found))
+
+
+def fenced_for(agent: str | None, text: str, source: str, about: str) -> str:
+    """The text; for the agent, it is marked as data that others wrote."""
+    if agent is None:
+        return text
+    from ollim_bot.domain.taint import Untrusted
+    from ollim_bot.prompts.context import fenced
+
+    return fenced(text, Untrusted(source, about))
+
+
 class ArgumentSpec(NamedTuple):
     """An argument of a command: its names, and how `argparse` reads it.
 
@@ -110,6 +158,7 @@ class Syntax(NamedTuple):
 
 
 CommandFunction = Callable[[Given, "Caller"], None]
+F = TypeVar("F", bound=CommandFunction)
 
 
 def command(
@@ -140,10 +189,10 @@ class Noun:
         name: str = "",
         usage: str | None = None,
         text_flag: str | None = None,
-    ) -> Callable[[CommandFunction], CommandFunction]:
+    ) -> Callable[[F], F]:
         """Named after its function, unless it has a `name`; `example` are the words after it."""
 
-        def declare(run: CommandFunction) -> CommandFunction:
+        def declare(run: F) -> F:
             word = name or run.__name__.strip("_")
             command = f"{self._command} {word}"
             example_line = f"{command} {example}".rstrip()

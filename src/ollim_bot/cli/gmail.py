@@ -6,14 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
+from ollim_bot.cli.framework import (
+    JSON,
+    Given,
+    Noun,
+    argument,
+    columns,
+    fenced_for,
+    number_given,
+    plain,
+    print_json,
+    title,
+)
 from ollim_bot.cli.terminal import show
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ollim_bot.integrations.google.gmail import Gmail, Mail, MailSummary
+    from ollim_bot.integrations.google.gmail import Gmail, MailSummary
 
 _USUAL = 20
 _MOST = 100
@@ -25,7 +36,8 @@ _MAX = argument("--max", metavar="N", help=f"at most so many; {_USUAL} if omitte
 
 @_GMAIL.verb("the unread mail of the inbox, the newest first", "--max 10", _MAX, JSON)
 def _unread(given: Given, caller: Caller) -> None:
-    _show(_gmail(caller).unread(_limit(given)), "No unread mail in the inbox.", given, caller)
+    found = _gmail(caller).unread(number_given(given, "max", _USUAL, _MOST))
+    _show(found, "No unread mail in the inbox.", given, caller)
 
 
 @_GMAIL.verb(
@@ -37,9 +49,26 @@ def _unread(given: Given, caller: Caller) -> None:
 def _read(given: Given, caller: Caller) -> None:
     mail = _gmail(caller).read(given["id"])
     if "json" in given:
-        print_json({"mail": {**_row(mail.summary, caller), **_content(mail, caller)}})
+        content = {
+            "to": _fenced(mail.to, caller),
+            "body": _fenced(mail.body, caller),
+            "is_cut": mail.length > len(mail.body),
+            "attachments": [_fenced(each, caller) for each in mail.attachments],
+        }
+        print_json({"mail": {**_row(mail.summary, caller), **content}})
     else:
-        show(_fenced(_whole(mail, _now(caller)), caller))
+        summary = mail.summary
+        head = [
+            f"From: {summary.sender}",
+            f"To: {mail.to}",
+            f"Subject: {summary.subject}",
+            f"Date: {_when(summary, _now(caller))}",
+            *(f"Attached: {name}" for name in mail.attachments),
+        ]
+        body = mail.body or "(no text)"
+        if mail.length > len(mail.body):
+            body += f"\n… (cut here: {mail.length - len(mail.body)} more characters)"
+        show(_fenced(plain("\n".join([*head, "", body])), caller))
 
 
 @_GMAIL.verb(
@@ -53,7 +82,7 @@ def _search(given: Given, caller: Caller) -> None:
     query = " ".join(given["words"]).strip()
     if not query:
         raise WrongInput("Say what to look for, such as: ollim-bot gmail search from:ada invoice")
-    found = _gmail(caller).search(query, _limit(given))
+    found = _gmail(caller).search(query, number_given(given, "max", _USUAL, _MOST))
     _show(found, plain(f"No mail fits “{title(query)}”."), given, caller)
 
 
@@ -77,31 +106,18 @@ def _now(caller: Caller) -> datetime:
     return caller.now().astimezone(caller.place().zone)
 
 
-def _limit(given: Given) -> int:
-    text = str(given.get("max", _USUAL))
-    if not text.isdecimal() or not 0 < int(text) <= _MOST:
-        raise WrongInput(f"--max: {text!r} is not right. It takes a number from 1 to {_MOST}.")
-    return int(text)
-
-
 def _show(mails: Sequence[MailSummary], nothing: str, given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json({"mails": [_row(mail, caller) for mail in mails]})
     elif mails:
         now = _now(caller)
-        show(_fenced(columns([_line(mail, now) for mail in mails]), caller))
+        rows = []
+        for mail in mails:
+            new, sender, subject = "new" * mail.is_unread, title(mail.sender), title(mail.subject)
+            rows.append((plain(mail.id), _when(mail, now), new, sender, subject))
+        show(_fenced(columns(rows), caller))
     else:
         show(nothing)
-
-
-def _line(mail: MailSummary, now: datetime) -> tuple[str, ...]:
-    return (
-        plain(mail.id),
-        _when(mail, now),
-        "new" if mail.is_unread else "",
-        title(mail.sender),
-        title(mail.subject),
-    )
 
 
 def _when(mail: MailSummary, now: datetime) -> str:
@@ -120,35 +136,6 @@ def _row(mail: MailSummary, caller: Caller) -> Mapping[str, object]:
     }
 
 
-def _content(mail: Mail, caller: Caller) -> Mapping[str, object]:
-    return {
-        "to": _fenced(mail.to, caller),
-        "body": _fenced(mail.body, caller),
-        "is_cut": mail.length > len(mail.body),
-        "attachments": [_fenced(each, caller) for each in mail.attachments],
-    }
-
-
-def _whole(mail: Mail, now: datetime) -> str:
-    summary = mail.summary
-    head = [
-        f"From: {summary.sender}",
-        f"To: {mail.to}",
-        f"Subject: {summary.subject}",
-        f"Date: {_when(summary, now)}",
-        *(f"Attached: {name}" for name in mail.attachments),
-    ]
-    body = mail.body or "(no text)"
-    if mail.length > len(mail.body):
-        body += f"\n… (cut here: {mail.length - len(mail.body)} more characters)"
-    return plain("\n".join([*head, "", body]))
-
-
 def _fenced(text: str, caller: Caller) -> str:
     """The text; for the agent, it is marked as data that others wrote."""
-    if caller.agent is None:
-        return text
-    from ollim_bot.domain.taint import Untrusted
-    from ollim_bot.prompts.context import fenced
-
-    return fenced(text, Untrusted("mail", "mail, which others wrote"))
+    return fenced_for(caller.agent, text, "mail", "mail, which others wrote")

@@ -54,7 +54,16 @@ run = _GOOGLE.run
 def _login(given: Given, caller: Caller) -> None:
     from ollim_bot.integrations.google.login import TIMED_OUT, SignIn, SignInRefused
 
-    services = _services(given.get("without", ""))
+    without = given.get("without", "")
+    left_out = {word.strip() for word in without.split(",") if word.strip()}
+    unknown = sorted(left_out - set(GoogleService))
+    if unknown:
+        raise WrongInput(
+            f"--without: there is no {unknown[0]!r}. Right: {', '.join(GoogleService)}."
+        )
+    services = tuple(each for each in GoogleService if each not in left_out)
+    if not services:
+        raise WrongInput("--without: nothing would be left to connect. Right: mail, for one.")
     data, addresses = open_data(caller), caller.google_addresses()
     now = _clock(caller)
     with writable(data):
@@ -168,19 +177,6 @@ def _clock(caller: Caller) -> Callable[[], datetime]:
     return lambda: caller.now().astimezone(zone)
 
 
-def _services(without: str) -> tuple[GoogleService, ...]:
-    left_out = {word.strip() for word in without.split(",") if word.strip()}
-    unknown = sorted(left_out - set(GoogleService))
-    if unknown:
-        raise WrongInput(
-            f"--without: there is no {unknown[0]!r}. Right: {', '.join(GoogleService)}."
-        )
-    services = tuple(each for each in GoogleService if each not in left_out)
-    if not services:
-        raise WrongInput("--without: nothing would be left to connect. Right: mail, for one.")
-    return services
-
-
 def google_client(caller: Caller) -> GoogleClient:
     """A client that asks for a token only when it is used. Raises `BadSettings`."""
     return _client_and_tokens(caller)[0]
@@ -191,8 +187,12 @@ def google_tasks(caller: Caller, data: Data) -> TaskList | None:
     from ollim_bot.integrations.google.tasks import DEFAULT_LIST, connected_tasks
 
     client, tokens = _client_and_tokens(caller)
-    # To understand the whole configuration takes longer than all the rest of the command.
-    is_set = b"google_task_list" in _stored_config(data)
+    try:
+        # The mirror is faster to open than the database, and to understand the whole configuration
+        # takes longer than all the rest of the command.
+        is_set = b"google_task_list" in read_file(data.paths.config, SizeLimit.STATE)
+    except OSError:
+        is_set = False
     list_id = _config(data).google_task_list if is_set else DEFAULT_LIST
     return connected_tasks(tokens, client, list_id)
 
@@ -209,14 +209,6 @@ def _client_and_tokens(caller: Caller) -> tuple[GoogleClient, GoogleTokenStore]:
     addresses = caller.google_addresses()
     tokens = GoogleTokenStore(caller.place().paths, caller.now, addresses)
     return GoogleClient(tokens, addresses.api), tokens
-
-
-def _stored_config(data: Data) -> bytes:
-    """The mirror of the configuration, which is faster to open than the database."""
-    try:
-        return read_file(data.paths.config, SizeLimit.STATE)
-    except OSError:
-        return b""
 
 
 def _config(data: Data) -> RuntimeConfig:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import (
     JSON,
     ArgumentSpec,
@@ -16,6 +17,10 @@ from ollim_bot.cli.framework import (
     Noun,
     argument,
     columns,
+    fenced_for,
+    number_given,
+    only_one,
+    past_moment,
     plain,
     print_json,
     title,
@@ -26,12 +31,10 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
-from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.errors import OllimError
 from ollim_bot.store.search_index import FoundRow, SearchIndex
 
 if TYPE_CHECKING:
-    from ollim_bot.cli.data import Data
-    from ollim_bot.domain.chat import ChatMessage
     from ollim_bot.domain.forks import ForkStory
     from ollim_bot.store.connection import Statements
     from ollim_bot.store.messages import LoggedMessage
@@ -58,22 +61,9 @@ _ALL = 2**62
 _BACKGROUND = frozenset({SessionChange.BG_FORK, SessionChange.ISOLATED_BG})
 
 
-def _object(row: FoundRow, *, for_agent: bool) -> Mapping[str, object]:
-    return {
-        **row._asdict(),
-        "text": _shown(row, row.text, for_agent=for_agent),
-        "untrusted": row.untrusted[0] if row.untrusted else None,
-    }
-
-
-def _shown(row: FoundRow, text: str, *, for_agent: bool) -> str:
+def _shown(row: FoundRow, text: str, agent: str | None) -> str:
     """The text; for the agent, what the owner did not write is marked as data."""
-    if row.untrusted is None or not for_agent:
-        return text
-    from ollim_bot.domain.taint import Untrusted
-    from ollim_bot.prompts.context import fenced
-
-    return fenced(text, Untrusted(*row.untrusted))
+    return fenced_for(agent, text, *row.untrusted) if row.untrusted else text
 
 
 _HISTORY = Noun("history")
@@ -102,24 +92,16 @@ _LIMIT = argument("--limit", metavar="N", help=f"at most so many; {_USUAL} if om
 def _search(given: Given, caller: Caller) -> None:
     now = caller.now().astimezone(caller.place().zone)
     words = " ".join(given["words"])
+    moment = past_moment(given, "until", now)
+    is_day = len(str(given.get("until"))) == _DATE
     wanted = Search(
         terms_of(words),
-        _past_moment(given, "since", now),
-        _until(given, now),
-        _session(_open(caller), given["session"]) if "session" in given else None,
+        past_moment(given, "since", now),
+        moment + timedelta(days=1) if moment is not None and is_day else moment,
+        _session(open_data(caller), given["session"]) if "session" in given else None,
         Speaker(given["who"]) if "who" in given else None,
-        _limit(given),
+        number_given(given, "limit", _USUAL, _MOST),
     )
-    found = _found(wanted, caller)
-    if "json" in given:
-        _print_objects("messages", found, caller)
-    elif found:
-        show(_excerpts(found, wanted.terms, now, caller))
-    else:
-        show(plain(f"Nothing was said with “{title(words)}”."))
-
-
-def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
     # To open the whole store takes several times as long as a search.
     from ollim_bot.store.errors import NoDatabase
     from ollim_bot.store.questions import ask_rows
@@ -128,28 +110,20 @@ def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
         index = SearchIndex(statements)
         return index.rows(wanted) if index.is_used else None
 
-    data = _open(caller)
+    data = open_data(caller)
     try:
         found = None if data.shared is not None else ask_rows(data.paths, question)
     except NoDatabase:
         found = None
     if found is None:
         found = data.ask_if_used(lambda tx: _logged(tx, tx.messages.search(wanted)))
-    return found or []
-
-
-def _open(caller: Caller) -> Data:
-    from ollim_bot.cli.data import open_data
-
-    return open_data(caller)
-
-
-def _past_moment(given: Given, flag: str, now: datetime) -> datetime | None:
-    if flag not in given:
-        return None
-    from ollim_bot.cli.messages import past_moment
-
-    return past_moment(given, flag, now)
+    found = found or []
+    if "json" in given:
+        _print_objects("messages", found, caller)
+    elif found:
+        show(_excerpts(found, wanted.terms, now, caller))
+    else:
+        show(plain(f"Nothing was said with “{title(words)}”."))
 
 
 @_HISTORY.verb(
@@ -160,15 +134,14 @@ def _past_moment(given: Given, flag: str, now: datetime) -> datetime | None:
     JSON,
 )
 def _sessions(given: Given, caller: Caller) -> None:
-    data = _open(caller)
-    limit, is_all = _limit(given), "all" in given
-    is_agent = caller.agent is not None
-    rows = (
-        data.ask_if_used(
-            lambda tx: list(_session_rows(tx, limit, is_all=is_all, for_agent=is_agent))
-        )
-        or []
-    )
+    data = open_data(caller)
+    limit = number_given(given, "limit", _USUAL, _MOST)
+
+    def question(tx: Transaction) -> list[Mapping[str, object]]:
+        is_all, for_agent = "all" in given, caller.agent is not None
+        return [*_session_rows(tx, limit, is_all=is_all, for_agent=for_agent)]
+
+    rows = data.ask_if_used(question) or []
     if "json" in given:
         print_json({"sessions": rows})
     elif rows:
@@ -184,17 +157,23 @@ def _sessions(given: Given, caller: Caller) -> None:
     JSON,
 )
 def _show(given: Given, caller: Caller) -> None:
-    data = _open(caller)
+    data = open_data(caller)
     session = _session(data, given["session"])
     said = data.ask(lambda tx: _logged(tx, tx.messages.of_session(session)))
-    if not said or _is_background(data, session):
+    events = data.ask(lambda tx: tx.session_history.all())
+    kinds = {each.event for each in events if each.session_id == session}
+    if not said or kinds & _BACKGROUND:
         is_tainted = data.ask(partial(_is_tainted, session))
         recorded = _transcript(caller, session, is_tainted=is_tainted)
         said = sorted([*recorded, *said], key=lambda each: each.at)
     if "json" in given:
         _print_objects("messages", said, caller)
     elif said:
-        show("\n\n".join(_told(said, data.now, caller)))
+        parts = []
+        for row in said:
+            head = f"{describe(row.at, data.now)} {_SPEAKERS[row.who]}"
+            parts.append(plain(f"{head}\n{_shown(row, row.text, caller.agent)}"))
+        show("\n\n".join(parts))
     else:
         raise OllimError(f"Nothing is left of the session {session[:_SHOWN_ID]}.")
 
@@ -203,71 +182,44 @@ def _show(given: Given, caller: Caller) -> None:
     "what jobs and the program asked the agent", "--since 30d", _since(_RECENT), _LIMIT, JSON
 )
 def _prompts(given: Given, caller: Caller) -> None:
-    data = _open(caller)
-    since = _past_moment({"since": _RECENT, **given}, "since", data.now)
+    data = open_data(caller)
+    since = past_moment({"since": _RECENT, **given}, "since", data.now)
     assert since is not None
     asked = sorted(_asked(caller, data, since), key=lambda each: each.at, reverse=True)
-    found = asked[: _limit(given)]
+    found = asked[: number_given(given, "limit", _USUAL, _MOST)]
     if "json" in given:
         _print_objects("prompts", found, caller)
     elif found:
-        show(_task_lines(found, data.now, for_agent=caller.agent is not None))
+        from ollim_bot.prompts.turns import task_words
+
+        lines = []
+        for row in found:
+            words = FROM_UNTRUSTED if caller.agent and row.untrusted else task_words(row.text)
+            job = plain(row.text.partition("]")[0].lstrip("["))
+            lines.append((describe(row.at, data.now), job, row.session[:_SHOWN_ID], title(words)))
+        show(columns(lines))
     else:
         show("Nothing was asked by jobs or by the program.")
 
 
-def _until(given: Given, now: datetime) -> datetime | None:
-    """A day counts to its end."""
-    moment = _past_moment(given, "until", now)
-    is_day = len(str(given.get("until"))) == _DATE
-    return moment + timedelta(days=1) if moment is not None and is_day else moment
-
-
-def _limit(given: Given) -> int:
-    text = str(given.get("limit", _USUAL))
-    if not text.isdecimal() or not 0 < int(text) <= _MOST:
-        raise WrongInput(f"--limit: {text!r} is not right. It takes a number from 1 to {_MOST}.")
-    return int(text)
-
-
 def _session(data: Data, word: str) -> SessionId:
     """The session that the word begins; raises `OllimError` unless there is exactly one."""
-    known = data.ask_if_used(_known_sessions) or set()
+    events = data.ask_if_used(lambda tx: tx.session_history.all()) or ()
+    known = {event.session_id for event in events}
     found = {each for each in known if each == word} or {
         each for each in known if len(word) >= _SHORTEST_PREFIX and each.startswith(word)
     }
-    if len(found) != 1:
-        sentence = "Several sessions begin with" if found else "There is no session"
-        raise OllimError(plain(f"{sentence} {word}. `ollim-bot history sessions` shows them."))
-    return found.pop()
-
-
-def _known_sessions(tx: Transaction) -> set[SessionId]:
-    return {event.session_id for event in tx.session_history.all()}
-
-
-def _is_background(data: Data, session: SessionId) -> bool:
-    events = data.ask(lambda tx: tx.session_history.all())
-    return any(each.session_id == session and each.event in _BACKGROUND for each in events)
+    return only_one(found, "session", word, "`ollim-bot history sessions` shows them.")
 
 
 def _logged(tx: Transaction, messages: Iterable[LoggedMessage]) -> list[FoundRow]:
-    return [
-        FoundRow(
-            each.message.at,
-            who_spoke(each.message.author),
-            tx.messages.session_of(each) or "",
-            each.message.text,
-            each.message.id,
-            _source(each.message),
-        )
-        for each in messages
-    ]
-
-
-def _source(message: ChatMessage) -> tuple[str, str] | None:
-    untrusted = message.untrusted
-    return None if untrusted is None else (untrusted.source, untrusted.about)
+    found = []
+    for each in messages:
+        said, read = each.message, each.message.untrusted
+        source = None if read is None else (read.source, read.about)
+        session = tx.messages.session_of(each) or ""
+        found.append(FoundRow(said.at, who_spoke(said.author), session, said.text, said.id, source))
+    return found
 
 
 def _transcript(caller: Caller, session: SessionId, *, is_tainted: bool) -> Iterator[FoundRow]:
@@ -303,46 +255,29 @@ def _asked(caller: Caller, data: Data, since: datetime) -> Iterator[FoundRow]:
 
 
 def _print_objects(name: str, rows: Iterable[FoundRow], caller: Caller) -> None:
-    for_agent = caller.agent is not None
-    print_json({name: [_object(each, for_agent=for_agent) for each in rows]})
+    objects = [
+        {
+            **each._asdict(),
+            "text": _shown(each, each.text, caller.agent),
+            "untrusted": each.untrusted[0] if each.untrusted else None,
+        }
+        for each in rows
+    ]
+    print_json({name: objects})
 
 
 def _excerpts(
     rows: Sequence[FoundRow], terms: Sequence[Term], now: datetime, caller: Caller
 ) -> str:
-    for_agent = caller.agent is not None
     lines = []
     for row in rows:
         words = "".join(part.text for part in excerpt(row.text, terms, _LONGEST_EXCERPT))
-        shown = _shown(row, plain(words), for_agent=for_agent)
-        if row.untrusted and for_agent:
+        shown = _shown(row, plain(words), caller.agent)
+        if row.untrusted and caller.agent:
             shown = f"\n{shown}"
         session = row.session[:_SHOWN_ID] or "-"
         lines.append((describe(row.at, now), _SPEAKERS[row.who], session, shown))
     return columns(lines)
-
-
-def _task_lines(rows: Sequence[FoundRow], now: datetime, *, for_agent: bool) -> str:
-    from ollim_bot.prompts.turns import task_words
-
-    return columns(
-        [
-            (
-                describe(row.at, now),
-                plain(row.text.partition("]")[0].lstrip("[")),
-                row.session[:_SHOWN_ID],
-                FROM_UNTRUSTED if for_agent and row.untrusted else title(task_words(row.text)),
-            )
-            for row in rows
-        ]
-    )
-
-
-def _told(rows: Iterable[FoundRow], now: datetime, caller: Caller) -> Iterator[str]:
-    for_agent = caller.agent is not None
-    for row in rows:
-        head = f"{describe(row.at, now)} {_SPEAKERS[row.who]}"
-        yield plain(f"{head}\n{_shown(row, row.text, for_agent=for_agent)}")
 
 
 def _session_rows(

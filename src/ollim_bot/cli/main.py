@@ -136,10 +136,20 @@ def main(
     except KeyboardInterrupt:
         return _failed("", 130)
     except OSError as refused:
-        return _refused(refused)
+        if refused.filename is not None:
+            return _failed(f"{refused.filename}: {refused.strerror}.", 1)
+        # The output failed. Python must not try again to write the rest when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(refused, BrokenPipeError):
+            return 0
+        return _failed(f"The answer could not be written: {refused.strerror}.", 1)
     finally:
         if argv and caller.warnings:  # the bot itself says them when it starts
-            _note(caller.warnings)
+            from ollim_bot.cli.data import note
+
+            with suppress(OSError):
+                for warning in caller.warnings:
+                    note(warning)
 
 
 def _dispatched(command: CommandLine, caller: Caller) -> int:
@@ -152,7 +162,9 @@ def _dispatched(command: CommandLine, caller: Caller) -> int:
 
 
 def _dispatch(command: CommandLine, caller: Caller) -> None:
-    _refuse_owners_command(command, caller)
+    refused = owners_command(command)
+    if refused is not None and caller.agent is not None:
+        raise OllimError(owners_command_refusal(refused))
     match command:
         case ("", _, _):
             import_module("ollim_bot.cli.start").run(caller)
@@ -165,18 +177,14 @@ def _dispatch(command: CommandLine, caller: Caller) -> None:
         case ("version", _, _):
             print(f"ollim-bot {__version__}")
         case ("completion", "ask", (shell, *line)):
-            _complete(shell, line, caller)
+            from ollim_bot.cli.completion import answer
+
+            commands = {**COMMANDS, **{name: (about, "") for name, about in _PAGES.items()}}
+            print(*answer(shell, line, commands, caller), sep="\n")
         case (noun, verb, rest) if noun in COMMANDS:
             import_module(COMMANDS[noun][1]).run([verb, *rest] if verb else rest, caller)
         case (noun, _, _):
             raise _unknown(noun)
-
-
-def _refuse_owners_command(command: CommandLine, caller: Caller) -> None:
-    """Refuse such a command to the agent, whether a shell, a program or a script calls it."""
-    refused = owners_command(command)
-    if refused is not None and caller.agent is not None:
-        raise OllimError(owners_command_refusal(refused))
 
 
 def _explain(topic: Sequence[str], caller: Caller) -> None:
@@ -189,32 +197,17 @@ def _explain(topic: Sequence[str], caller: Caller) -> None:
     if len(names) > _MOST_NAMES or any(name.startswith("-") for name in names):
         raise WrongInput(f"`ollim-bot help` takes a command and its verb. Example: {_EXAMPLE}")
     if not names:
-        _show(_help())
+        from ollim_bot.cli.terminal import show
+
+        rows = {**{name: about for name, (about, _) in COMMANDS.items()}, **_PAGES}
+        commands = "\n".join(f"  {name:<11} {about}" for name, about in rows.items())
+        show(_HELP.format(commands=commands))
     elif names[0] == "version":
         print(_ABOUT_VERSION)
     elif names[0] in COMMANDS:
         import_module(COMMANDS[names[0]][1]).run([*names[1:], "--help"], caller)
     else:
         raise _unknown(names[0])
-
-
-def _complete(shell: str, line: list[str], caller: Caller) -> None:
-    from ollim_bot.cli.completion import answer
-
-    commands = {**COMMANDS, **{name: (about, "") for name, about in _PAGES.items()}}
-    print(*answer(shell, line, commands, caller), sep="\n")
-
-
-def _help() -> str:
-    rows = {**{name: about for name, (about, _) in COMMANDS.items()}, **_PAGES}
-    commands = "\n".join(f"  {name:<11} {about}" for name, about in rows.items())
-    return _HELP.format(commands=commands)
-
-
-def _show(text: str) -> None:
-    from ollim_bot.cli.terminal import show
-
-    show(text)
 
 
 def _unknown(word: str) -> OllimError:
@@ -225,24 +218,6 @@ def _unknown(word: str) -> OllimError:
         return WrongInput(f"There is no command `{word}`. {meant}")
     known = [*COMMANDS, *_PAGES]
     return no_such(f"There is no command `{word}`.", word, known, "ollim-bot help")
-
-
-def _refused(refused: OSError) -> int:
-    if refused.filename is not None:
-        return _failed(f"{refused.filename}: {refused.strerror}.", 1)
-    # The output failed. Python must not try again to write the rest when it ends.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    if isinstance(refused, BrokenPipeError):
-        return 0
-    return _failed(f"The answer could not be written: {refused.strerror}.", 1)
-
-
-def _note(warnings: Sequence[str]) -> None:
-    from ollim_bot.cli.data import note
-
-    with suppress(OSError):
-        for warning in warnings:
-            note(warning)
 
 
 def _failed(sentences: str, exit_code: int) -> int:

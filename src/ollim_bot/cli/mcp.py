@@ -251,7 +251,11 @@ def _shown(name: str, state: ServerState, *, is_owner: bool) -> Iterator[str]:
     off = {each.definition.name for each in state.tools if each.is_off}
     if is_owner:
         tools = [(each.definition, f" ({each.in_words})") for each in state.usable]
-        tools += [(each, f" ({_to_approve(each.name, off)})") for each in state.waiting]
+        has_changed = "has changed since you approved it, and is off"
+        tools += [
+            (each, f" ({has_changed if each.name in off else 'not approved yet'})")
+            for each in state.waiting
+        ]
         yield from (_whole(tool, note) for tool, note in tools)
     elif state.offered:
         yield columns([(f"  {each.definition.name}", each.in_words) for each in state.usable])
@@ -259,10 +263,6 @@ def _shown(name: str, state: ServerState, *, is_owner: bool) -> Iterator[str]:
         yield f"  What its tools do was not asked yet: `ollim-bot mcp approve {name}` does."
     if state.question:
         yield f"  `ollim-bot mcp approve {name}` lets the agent use it."
-
-
-def _to_approve(name: str, off: set[str]) -> str:
-    return "has changed since you approved it, and is off" if name in off else "not approved yet"
 
 
 def _as_json(name: str, state: ServerState, *, is_owner: bool) -> dict[str, object]:

@@ -8,17 +8,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.framework import Given, Noun, argument, plain, shown_json
+from ollim_bot.cli.framework import Given, Noun, argument, past_moment, plain, shown_json
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.phrases.durations import parse_duration
-from ollim_bot.errors import BadPhrase, OllimError, WriteFailed, WrongInput
+from ollim_bot.errors import OllimError, WriteFailed
 from ollim_bot.store.files import OsDisk
 
 if TYPE_CHECKING:
@@ -58,25 +57,6 @@ def export(given: Given, caller: Caller, read_page: PageReader) -> None:
     show(plain(f"{rows} in {caller.shown(path)}."))
 
 
-def past_moment(given: Given, flag: str, now: datetime) -> datetime | None:
-    """The moment that a flag names, by a date or by how long ago it is; None without the flag."""
-    if flag not in given:
-        return None
-    text = str(given[flag])
-    try:
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return now.astimezone(UTC) - parse_duration(text)
-    except BadPhrase:
-        raise WrongInput(
-            f"--{flag}: {text!r} is not right. It takes a date such as 2026-11-01, or a length of "
-            "time such as 30d."
-        ) from None
-
-
 def _lines(data: Data, read_page: PageReader, since: datetime | None) -> Iterator[bytes]:
     # One transaction for each page: a long one would keep the running bot from checkpoints.
     rows, last = data.ask(partial(read_page, 0))
@@ -90,7 +70,11 @@ def _new_file(path: Path, *, is_forced: bool) -> Iterator[BinaryIO]:
     """Create a file that only its owner can read; it gets its name once it is complete."""
     import tempfile
 
-    _check_target(path, is_forced=is_forced)
+    if os.path.lexists(path):
+        if not is_forced:
+            raise _taken(path)
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            raise OllimError(f"{path} is not a file. Name another one.")
     target = Path(os.path.realpath(path))
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:60]}.", dir=target.parent)
@@ -101,33 +85,20 @@ def _new_file(path: Path, *, is_forced: bool) -> Iterator[BinaryIO]:
         with open(descriptor, "wb") as file:
             yield file
         OsDisk().sync(temporary)
-        _publish(temporary, target, is_forced=is_forced)
+        disk = OsDisk()
+        if is_forced:
+            disk.replace(temporary, target)
+        else:
+            try:
+                disk.link(temporary, target)
+            except FileExistsError:
+                raise _taken(target) from None
+        disk.sync_folder(target.parent)
     except OSError as refused:
         raise _not_written(path, refused) from refused
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
-
-
-def _publish(temporary: Path, target: Path, *, is_forced: bool) -> None:
-    disk = OsDisk()
-    if is_forced:
-        disk.replace(temporary, target)
-    else:
-        try:
-            disk.link(temporary, target)
-        except FileExistsError:
-            raise _taken(target) from None
-    disk.sync_folder(target.parent)
-
-
-def _check_target(path: Path, *, is_forced: bool) -> None:
-    if not os.path.lexists(path):
-        return
-    if not is_forced:
-        raise _taken(path)
-    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        raise OllimError(f"{path} is not a file. Name another one.")
 
 
 def _taken(path: Path) -> OllimError:

@@ -79,7 +79,11 @@ class Parser(argparse.ArgumentParser):
         if waiting is None and sign and flag in self._option_string_actions:
             return self._values(self._option_string_actions[flag], given, f"{flag}=")
         if waiting is None and not current.startswith("-"):
-            waiting = self._positional(len(given))
+            actions = self._get_positional_actions()
+            if len(given) < len(actions):
+                waiting = actions[len(given)]
+            elif actions and actions[-1].nargs in ("+", "*"):
+                waiting = actions[-1]
         if waiting is not None:
             return self._values(waiting, given)
         return CompletionAsked(lambda _: self._unused_flags(used))
@@ -101,12 +105,6 @@ class Parser(argparse.ArgumentParser):
             else:
                 given.append(word)
         return waiting, given, used
-
-    def _positional(self, place: int) -> argparse.Action | None:
-        actions = self._get_positional_actions()
-        if place < len(actions):
-            return actions[place]
-        return actions[-1] if actions and actions[-1].nargs in ("+", "*") else None
 
     def _values(
         self, action: argparse.Action, given: Sequence[str], head: str = ""
@@ -154,8 +152,13 @@ class Parser(argparse.ArgumentParser):
         sentence = f"{self.prog}: {word!r} is not understood."
         if not word.startswith("-"):
             needs = f"{sentence} A text of several words needs quotes"
-            is_id = self._text_flag is None and not words[0].startswith("-")
-            return WrongInput(f"{needs}." if is_id else f"{needs}: {self.prog} {_quoted(words)}")
+            if self._text_flag is None and not words[0].startswith("-"):
+                return WrongInput(f"{needs}.")
+            # The words between two flags as one text.
+            runs = groupby(words, lambda word: word.startswith("-"))
+            texts = ([*run] if are_flags else [" ".join(run)] for are_flags, run in runs)
+            line = shlex.join(text for run in texts for text in run)
+            return WrongInput(f"{needs}: {self.prog} {line}")
         flags = re.findall(r"--[a-z-]+", self.format_help())
         return no_such(sentence, word.partition("=")[0], flags, f"{self.prog} --help")
 
@@ -169,13 +172,6 @@ def _joined(words: Sequence[str]) -> Sequence[str]:
         else:
             joined.append(word)
     return joined
-
-
-def _quoted(words: Sequence[str]) -> str:
-    """The words for a shell, with those between two flags as one text."""
-    runs = groupby(words, lambda word: word.startswith("-"))
-    texts = ([*run] if are_flags else [" ".join(run)] for are_flags, run in runs)
-    return shlex.join(text for run in texts for text in run)
 
 
 class _Either(argparse.Action):

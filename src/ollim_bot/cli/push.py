@@ -15,7 +15,7 @@ from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.settings import ntfy_account
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
@@ -77,42 +77,38 @@ def _status(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     pairing = PushFile(data.paths).read()
     account = _account(caller)
+    config, state = _config(data), data.read(lambda tx: tx.push.get()) or PushState()
     if "json" in given:
-        print_json(_as_json(data, pairing))
-        return
-    if pairing is None:
+        zone = data.now.tzinfo
+        last = state.last_press.astimezone(zone) if state.last_press else None
+        print_json(
+            {
+                "paired": pairing is not None,
+                "server": pairing.server if pairing else "",
+                "paired_at": pairing.paired_at.astimezone(zone) if pairing else None,
+                "last_press": last,
+                "sent_today": state.sent_on(data.now),
+                "ignored_replies": state.wrong + state.dropped,
+                "push_what": config.push_what,
+                "push_content": config.push_content,
+            }
+        )
+    elif pairing is None:
         show(_NOT_PAIRED)
-        return
-    config = _config(data)
-    show(plain(f"Paired with {pairing.server} since {describe(pairing.paired_at, data.now)}."))
-    state = _state(data)
-    if state.last_press is not None:
-        show(f"A button was last pressed {describe(state.last_press, data.now)}.")
-    show(f"Sent today: {state.sent_on(data.now)}. What rings: {config.push_what}.")
-    show(f"What leaves this machine: {config.push_content}.")
-    if account.url is not None and account.url != pairing.server:
-        show(plain(OTHER_SERVER.format(server=pairing.server, url=account.url)))
+    else:
+        show(plain(f"Paired with {pairing.server} since {describe(pairing.paired_at, data.now)}."))
+        if state.last_press is not None:
+            show(f"A button was last pressed {describe(state.last_press, data.now)}.")
+        show(f"Sent today: {state.sent_on(data.now)}. What rings: {config.push_what}.")
+        show(f"What leaves this machine: {config.push_content}.")
+        if account.url is not None and account.url != pairing.server:
+            show(plain(OTHER_SERVER.format(server=pairing.server, url=account.url)))
 
 
 OTHER_SERVER = (
     "Your phone is paired with {server}, but NTFY_URL is {url}, so no token is sent. "
     "`ollim-bot push setup` pairs it anew."
 )
-
-
-def _as_json(data: Data, pairing: Pairing | None) -> dict[str, object]:
-    config, state = _config(data), _state(data)
-    zone = data.now.tzinfo
-    return {
-        "paired": pairing is not None,
-        "server": pairing.server if pairing else "",
-        "paired_at": pairing.paired_at.astimezone(zone) if pairing else None,
-        "last_press": state.last_press.astimezone(zone) if state.last_press else None,
-        "sent_today": state.sent_on(data.now),
-        "ignored_replies": state.wrong + state.dropped,
-        "push_what": config.push_what,
-        "push_content": config.push_content,
-    }
 
 
 @_PUSH.verb("send a test with a button, and wait for its press", "")
@@ -163,10 +159,6 @@ def _paired(data: Data) -> Pairing:
 
 def _account(caller: Caller) -> NtfyAccount:
     return ntfy_account(caller.environ, cwd=caller.path("."))
-
-
-def _state(data: Data) -> PushState:
-    return data.read(lambda tx: tx.push.get()) or PushState()
 
 
 def _config(data: Data) -> RuntimeConfig:

@@ -17,7 +17,7 @@ from ollim_bot.cli.terminal import width_of
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.errors import OllimError, Unreadable, WrongInput
 from ollim_bot.settings import NtfyAccount, Secret, problem_with
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.surfaces.ntfy.pairing import (
     OF_IPHONES,
     PUBLIC_SERVER,
@@ -120,17 +120,21 @@ def ask_for_phone(at: Talk, server: str = "", *, is_new: bool = False) -> bool:
 
     Raises `OllimError` with the reason if it does not work.
     """
-    known = None
+    known, topics = None, None
     with suppress(Unreadable):
         known = PushFile(at.of.paths).read()
     chosen = _given_server(at, server) if server else _asked_server(at, known)
     if not chosen:
         return False
-    topics = None
     if known is not None and known.server == chosen and not is_new:
         at.say(_ANOTHER.format(server=chosen))
         topics = (known.topic, known.reply_topic)
-    _say_what_leaves(at, chosen)
+    content, host = PushContent(at.of.config.push_content), urlsplit(chosen).netloc
+    readers = _PUBLIC if chosen == PUBLIC_SERVER else _OWN.format(host=host)
+    at.say(_LEAVES.format(sent=WHAT_IS_SENT[content], host=host, readers=readers))
+    if content is PushContent.FULL:
+        at.say(_LESS)
+    at.say(f"{TOPIC_IS_A_KEY}\n{OF_IPHONES}")
     if not at.agrees(_GO_ON):
         return False
     try:
@@ -148,7 +152,19 @@ def _pair(at: Talk, server: str, topics: tuple[str, str] | None, known: Pairing 
     attempt, account = checked
     changes = _env_changes(at, account)
     what = _asked_what(at) if at.of.settings.discord_token is not None else ""
-    _show_code(at, attempt, has_account=account.token is not None)
+    has_account = account.token is not None
+    at.say(_FOLLOW)
+    environ = at.of.caller.environ
+    has_colours = sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
+    rows, width = attempt.code(), width_of(sys.stdout)
+    if width is not None and len(rows) + len(at.indent) > width:
+        at.say(_TOO_NARROW)
+    else:
+        for line in code_lines(rows, has_colours=has_colours):
+            print(f"{at.indent}{line}")
+    at.say(_BY_HAND.format(server=attempt.server, topic=attempt.topic))
+    if has_account:
+        at.say(_ACCOUNT)
     at.ask(_FOLLOWED)
     attempt.send_test()
     at.say(_ON_ITS_WAY)
@@ -207,16 +223,6 @@ def _address_problem(typed: str) -> str:
     return problem_with(URL, server_address(typed))
 
 
-def _say_what_leaves(at: Talk, server: str) -> None:
-    content = PushContent(at.of.config.push_content)
-    host = urlsplit(server).netloc
-    readers = _PUBLIC if server == PUBLIC_SERVER else _OWN.format(host=host)
-    at.say(_LEAVES.format(sent=WHAT_IS_SENT[content], host=host, readers=readers))
-    if content is PushContent.FULL:
-        at.say(_LESS)
-    at.say(f"{TOPIC_IS_A_KEY}\n{OF_IPHONES}")
-
-
 def _check(
     at: Talk, account: NtfyAccount, topics: tuple[str, str] | None
 ) -> tuple[PairingAttempt, NtfyAccount] | None:
@@ -269,21 +275,6 @@ def _asked_what(at: Talk) -> str:
     right = dict.fromkeys(_RINGS, "")
     answer = at.ask_right(_WHICH_RINGS, lambda text: right.get(text, _NOT_A_WAY))
     return _RINGS[answer or "1"]
-
-
-def _show_code(at: Talk, attempt: PairingAttempt, *, has_account: bool) -> None:
-    at.say(_FOLLOW)
-    environ = at.of.caller.environ
-    has_colours = sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
-    rows, width = attempt.code(), width_of(sys.stdout)
-    if width is not None and len(rows) + len(at.indent) > width:
-        at.say(_TOO_NARROW)
-    else:
-        for line in code_lines(rows, has_colours=has_colours):
-            print(f"{at.indent}{line}")
-    at.say(_BY_HAND.format(server=attempt.server, topic=attempt.topic))
-    if has_account:
-        at.say(_ACCOUNT)
 
 
 def code_lines(rows: Sequence[Sequence[bool]], *, has_colours: bool) -> Iterator[str]:

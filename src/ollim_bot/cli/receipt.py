@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
-from ollim_bot.cli.data import heartbeat, open_data
+from ollim_bot.cli.data import open_data
 from ollim_bot.cli.framework import (
     JSON,
     Given,
@@ -20,9 +20,10 @@ from ollim_bot.cli.framework import (
 )
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.receipts import DAYS, DueThing, Receipt, day_named
+from ollim_bot.domain.receipts import DAYS, Receipt, day_named
 from ollim_bot.domain.run_words import why
 from ollim_bot.store.day_receipts import receipt_for
+from ollim_bot.store.heartbeat import HeartbeatFile
 
 
 def _day_names(_: Caller, __: Sequence[str]) -> Iterator[Completion]:
@@ -46,33 +47,22 @@ def run(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     day = day_named(str(given.get("day") or "today"), data.now)
     # Read before the ledger, which then has everything that was claimed until this moment.
-    watched_until = heartbeat(data)
+    watched_until = HeartbeatFile(data.paths).read()
     found = data.ask_if_used(lambda tx: receipt_for(tx, day, data.now, watched_until))
     receipt = found or Receipt(day, ())
     if "json" in given:
         print_json(_as_object(receipt, data.now))
     else:
-        show(_shown(receipt, data.now))
-
-
-def _shown(receipt: Receipt, now: datetime) -> str:
-    rows = [
-        (
-            f"  {describe(each.due.replace(second=0, microsecond=0), now)}",
-            each.word,
-            _line(each, now),
-        )
-        for each in receipt.notable
-    ]
-    table = [columns(rows)] if rows else []
-    return "\n".join([receipt.sentence(now), *table, receipt.checked])
-
-
-def _line(thing: DueThing, now: datetime) -> str:
-    if thing.story is None:
-        return plain(thing.occurrence.id)
-    sentence, name = thing.why(now), title(thing.title)
-    return plain(f"{name}  ({sentence})" if sentence else name)
+        rows = []
+        for each in receipt.notable:
+            due = describe(each.due.replace(second=0, microsecond=0), data.now)
+            line = each.occurrence.id
+            if each.story is not None:
+                sentence = each.why(data.now)
+                line = f"{title(each.title)}  ({sentence})" if sentence else title(each.title)
+            rows.append((f"  {due}", each.word, plain(line)))
+        table = [columns(rows)] if rows else []
+        show("\n".join([receipt.sentence(data.now), *table, receipt.checked]))
 
 
 def _as_object(receipt: Receipt, now: datetime) -> dict[str, object]:

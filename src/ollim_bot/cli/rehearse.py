@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
@@ -24,30 +24,24 @@ from ollim_bot.cli.framework import (
     title,
     zone_of,
 )
-from ollim_bot.cli.rehearse_draft import (
-    Draft,
-    difference_object,
-    difference_of,
-    draft_sentence,
-    read_draft,
-)
 from ollim_bot.cli.terminal import show
+from ollim_bot.domain.answer_plans import with_plan_of
 from ollim_bot.domain.calendar import CalendarCopy, event_row, time_words, without_text
 from ollim_bot.domain.costs import PAST, PastCosts
-from ollim_bot.domain.forecast import Forecast
-from ollim_bot.domain.job_kinds import JobKey
+from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
-from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, findings, warnings
-from ollim_bot.domain.rehearsal.fires import Assumptions, Fire
-from ollim_bot.domain.rehearsal.phone import push_days
-from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
-from ollim_bot.domain.schedule import Skips, day_of, key_of, moments_of_day
+from ollim_bot.domain.rehearsal.difference import Difference, rehearse_week
+from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, findings, push_days, warnings
+from ollim_bot.domain.rehearsal.simulation import Assumptions, Fire, Rehearsal, rehearse
+from ollim_bot.domain.schedule import ScheduledJob, Skips, day_of, key_of, moments_of_day
 from ollim_bot.domain.text import counted
+from ollim_bot.domain.usage import dollars
 from ollim_bot.domain.week import (
     DAYS,
+    Forecast,
     WeekEvent,
     WeekView,
     around,
@@ -56,19 +50,20 @@ from ollim_bot.domain.week import (
     often_together,
     week_of,
 )
-from ollim_bot.errors import WrongInput
+from ollim_bot.errors import BadJob, WrongInput
+from ollim_bot.plain_files import SizeLimit
+from ollim_bot.store import frontmatter
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.codecs.config import RuntimeConfigCodec
 from ollim_bot.store.codecs.records import ping_budget_codec
+from ollim_bot.store.document import BadDocument, Document
+from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.job_formats import REMINDERS
+from ollim_bot.store.job_formats import REMINDERS, FieldProblem
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import pushed_to_phone, quiet_settings
 from ollim_bot.upkeep.instance import running_pid
-
-if TYPE_CHECKING:
-    from ollim_bot.domain.schedule import ScheduledJob
 
 _MOST_FINDINGS = 5
 _MOST_ROWS = 30
@@ -81,6 +76,7 @@ _NOTHING = (
 Row = tuple[str, str, str]
 
 _EXAMPLE = "--days 14"
+_FILE_EXAMPLE = "Example: ollim-bot rehearse --with evening.md"
 _MOST_DAYS = 366
 
 
@@ -89,28 +85,22 @@ def page(week: WeekView, *, has_titles: bool, is_running: bool) -> str:
     rehearsal, days = week.rehearsal, [*_calendar(week, has_titles=has_titles)]
     until = describe(rehearsal.until.replace(second=0), rehearsal.now)
     if not rehearsal.fires:
-        return plain("\n\n".join([_nothing(rehearsal), *days]))
+        return plain("\n\n".join([_NOTHING.format(until=until), *days]))
     start = "" if is_running else "the bot started now, "
     parts = [
         f"What would happen until {until}, if {start}{week.assumed}.",
         _to_look_at(week.findings),
         *([f"Money: {week.money.sentence}"] if week.money.runs else ()),
-        *_phone(rehearsal),
-        *days,
     ]
+    if rehearsal.pushes is not None:
+        most = max((each.total for each in push_days(rehearsal)), default=0)
+        parts.append(
+            f"Your phone: {most} messages on the fullest day at most; it takes {PER_DAY} a day."
+        )
+    parts += days
     if not rehearsal.is_whole:
         parts.append(f"There is more than can be shown: this ends {until}.")
     return plain("\n\n".join(parts))
-
-
-def _nothing(rehearsal: Rehearsal) -> str:
-    return _NOTHING.format(until=describe(rehearsal.until.replace(second=0), rehearsal.now))
-
-
-def _phone(rehearsal: Rehearsal) -> Iterator[str]:
-    if rehearsal.pushes is not None:
-        most = max((each.total for each in push_days(rehearsal)), default=0)
-        yield f"Your phone: {most} messages on the fullest day at most; it takes {PER_DAY} a day."
 
 
 def _to_look_at(found: Sequence[Finding]) -> str:
@@ -134,7 +124,8 @@ def _calendar(week: WeekView, *, has_titles: bool) -> Iterator[str]:
         days.setdefault(max(event.begins.date(), today), []).append(row)
     shown = _shown(rehearsal)
     for day, fires in groupby(shown, key=lambda fire: _local(fire.at, rehearsal).date()):
-        days.setdefault(day, []).extend(_rows([*fires], rehearsal))
+        rows = [(same[0].at, _row(same, rehearsal)) for same in often_together([*fires])]
+        days.setdefault(day, []).extend(rows)
     for stretch in _stretches([(day, _in_order(rows)) for day, rows in sorted(days.items())]):
         yield f"{_head(stretch[0][0], stretch[-1][0], today)}\n{columns(stretch[0][1])}"
     yield from (f"{note}." for note in week.notes)
@@ -167,27 +158,17 @@ def _stretches(days: Sequence[tuple[date, list[Row]]]) -> list[list[tuple[date, 
     return found
 
 
-def _rows(fires: Sequence[Fire], rehearsal: Rehearsal) -> Iterator[tuple[datetime, Row]]:
-    for same in often_together(fires):
-        row = _row(same[0], rehearsal) if len(same) == 1 else _often(same, rehearsal)
-        yield same[0].at, row
-
-
-def _row(fire: Fire, rehearsal: Rehearsal) -> Row:
-    time = _clock(fire.at, rehearsal)
+def _row(fires: Sequence[Fire], rehearsal: Rehearsal) -> Row:
+    """The row of a moment, or of several of one job that come often together."""
+    fire, time = fires[0], _clock(fires[0].at, rehearsal)
+    name = title(fire.job.spec.title)
+    if len(fires) > 1:
+        until = _clock(fires[-1].at, rehearsal)
+        return f"  {time:>5}", name, f"{len(fires)} times until {until}: {fates(fires)}"
     late = f", late: it was due {describe(fire.due, rehearsal.now)}" if fire.is_late else ""
     wait = f", after waiting {duration_in_words(fire.wait)}" if fire.wait else ""
     words = fate(fire) + wait + late + around(fire, rehearsal.zone)
-    return f"  {time:>5}", title(fire.job.spec.title), words
-
-
-def _often(fires: Sequence[Fire], rehearsal: Rehearsal) -> Row:
-    time, until = _clock(fires[0].at, rehearsal), _clock(fires[-1].at, rehearsal)
-    return (
-        f"  {time:>5}",
-        title(fires[0].job.spec.title),
-        f"{len(fires)} times until {until}: {fates(fires)}",
-    )
+    return f"  {time:>5}", name, words
 
 
 def _head(first: date, last: date, today: date) -> str:
@@ -249,27 +230,6 @@ def page_object(
         }
         for one in week.events
     ]
-    return {
-        "now": rehearsal.now,
-        "until": rehearsal.until,
-        "is_whole": rehearsal.is_whole,
-        "assumed": {
-            "bot_starts_now": not is_running,
-            "run_seconds": round(rehearsal.guess.run.total_seconds()),
-            "pings_per_run": 1,
-        },
-        "superseded": rehearsal.superseded,
-        "findings": [_finding_object(finding) for finding in week.findings],
-        "fires": [_fire_object(fire, rehearsal) for fire in rehearsal.fires],
-        "quiet": [{"from": start, "until": until} for start, until in week.quiet],
-        "pings": _pings_object(week),
-        "money": _money_object(week.money),
-        "phone": _phone_object(rehearsal),
-        "calendar": rows if has_titles else [without_text(row) for row in rows],
-    }
-
-
-def _pings_object(week: WeekView) -> dict[str, object]:
     hours = [
         {
             "at": each.at,
@@ -282,7 +242,33 @@ def _pings_object(week: WeekView) -> dict[str, object]:
     ]
     budget = week.start_budget
     minutes = budget.refill_rate_minutes
-    return {"capacity": budget.capacity, "minutes_per_ping": minutes, "hours": hours}
+    return {
+        "now": rehearsal.now,
+        "until": rehearsal.until,
+        "is_whole": rehearsal.is_whole,
+        "assumed": {
+            "bot_starts_now": not is_running,
+            "run_seconds": round(rehearsal.length.total_seconds()),
+            "pings_per_run": 1,
+        },
+        "superseded": rehearsal.superseded,
+        "findings": [
+            {
+                "kind": finding.kind,
+                "first": finding.at,
+                "times": finding.times,
+                "jobs": [{"kind": key.kind, "id": key.id} for key in finding.jobs],
+                "sentence": finding.sentence,
+            }
+            for finding in week.findings
+        ],
+        "fires": [_fire_object(fire, rehearsal) for fire in rehearsal.fires],
+        "quiet": [{"from": start, "until": until} for start, until in week.quiet],
+        "pings": {"capacity": budget.capacity, "minutes_per_ping": minutes, "hours": hours},
+        "money": _money_object(week.money),
+        "phone": _phone_object(rehearsal),
+        "calendar": rows if has_titles else [without_text(row) for row in rows],
+    }
 
 
 def _phone_object(rehearsal: Rehearsal) -> dict[str, object] | None:
@@ -310,16 +296,6 @@ def _money_object(money: Forecast) -> dict[str, object]:
     }
 
 
-def _finding_object(finding: Finding) -> dict[str, object]:
-    return {
-        "kind": finding.kind,
-        "first": finding.at,
-        "times": finding.times,
-        "jobs": [{"kind": key.kind, "id": key.id} for key in finding.jobs],
-        "sentence": finding.sentence,
-    }
-
-
 def _fire_object(fire: Fire, rehearsal: Rehearsal) -> dict[str, object]:
     return {
         **key_of(fire.job)._asdict(),
@@ -334,11 +310,6 @@ def _fire_object(fire: Fire, rehearsal: Rehearsal) -> dict[str, object]:
         "heads_ups": [_local(at, rehearsal) for at in fire.heads_ups],
         "again": [_local(at, rehearsal) for at in fire.again],
     }
-
-
-class _Jobs(NamedTuple):
-    jobs: list[ScheduledJob]
-    problems: list[str]
 
 
 @command(
@@ -357,7 +328,7 @@ class _Jobs(NamedTuple):
 def run(given: Given, caller: Caller) -> None:
     days = _days(given.get("days", str(DAYS)))
     data = open_data(caller)
-    jobs = _jobs(data)
+    jobs, problems = data.scheduled_jobs()
     skips = data.read(lambda tx: tx.skips.get()) or Skips()
     heartbeat = HeartbeatFile(data.paths).read()
     is_running = running_pid(data.paths.bot_pid) is not None
@@ -367,12 +338,18 @@ def run(given: Given, caller: Caller) -> None:
         skills=SkillFolder(data.paths.skills).read().loaded.keys(),
         is_skipped=skips.has if skips.moments or skips.repetitions else None,
     )
-    draft = _draft(given, caller, jobs.jobs)
+    present, draft, former = {key_of(job): job for job in jobs}, None, None
+    name = plain(given.get("with", ""))
+    if "with" in given:
+        draft = _read_job(caller.path(given["with"]), name)
+        former = present.get(key_of(draft))
+        draft = present[key_of(draft)] = with_plan_of(draft, former)
     calendars = readable_copies(data.paths)
     past = data.read(lambda tx: tx.usage.since(data.now - PAST)) or []
-    rehearsal = rehearse(jobs.jobs if draft is None else draft.jobs, circumstances, days)
+    rehearsal = rehearse([*present.values()] if draft else jobs, circumstances, days)
     if "brief" in given and "json" not in given:
-        show(brief(rehearsal) or _nothing(rehearsal))
+        until = describe(rehearsal.until.replace(second=0), rehearsal.now)
+        show(brief(rehearsal) or _NOTHING.format(until=until))
         return
     week = week_of(
         rehearsal,
@@ -383,17 +360,75 @@ def run(given: Given, caller: Caller) -> None:
         PastCosts(past),
     )
     shown = {"has_titles": caller.agent is None, "is_running": is_running}
-    made = None if draft is None else difference_of(draft, jobs.jobs, circumstances, data)
+    made = None
+    if draft is not None:
+        made = rehearse_week(jobs, circumstances).difference(former, draft, PastCosts(past))
     if "json" in given:
-        change = {} if made is None else {"difference": difference_object(made)}
+        change = {} if made is None else {"difference": _difference_object(made)}
         whole = page_object(week, calendars, **shown)
-        print_json({**change, **whole, "problems": jobs.problems})
+        print_json({**change, **whole, "problems": problems})
         return
-    if draft is not None and made is not None:
-        show(f"{plain(draft_sentence(draft, made))}\n")
+    if made is not None:
+        show(f"{plain(_draft_sentence(name, former, made))}\n")
     show(page(week, **shown))
-    for problem in jobs.problems:
+    for problem in problems:
         show(plain(problem), "  ", stream=sys.stderr)
+
+
+def _read_job(path: Path, name: str) -> ScheduledJob:
+    """The job in that file, which the person calls `name`.
+
+    Raises `WrongInput`, or `BadJob` with the lines at fault.
+    """
+    try:
+        text = OsDisk().read(path, SizeLimit.JOB).decode("utf-8")
+        document = frontmatter.parse(text)
+    except OSError as refused:
+        why = refused.strerror or str(refused)
+        raise WrongInput(f"{name} cannot be read: {why}. {_FILE_EXAMPLE}") from None
+    except UnicodeDecodeError:
+        raise WrongInput(f"{name} is not UTF-8 text. {_FILE_EXAMPLE}") from None
+    except BadDocument as bad:
+        problem = FieldProblem(bad.reason, None, bad.line)
+        raise BadJob([problem.sentence(name)]) from None
+    form = REMINDERS if _is_reminder(path, document) else ROUTINES
+    reading = form.read(document)
+    if reading.job is None:
+        raise BadJob([problem.sentence(name) for problem in reading.problems])
+    return reading.job
+
+
+def _is_reminder(path: Path, document: Document) -> bool:
+    """By its folder; elsewhere by the field that says when it comes."""
+    folder = path.resolve().parent.name
+    if folder in (JobKind.ROUTINE.plural, JobKind.REMINDER.plural):
+        return folder == JobKind.REMINDER.plural
+    return any(name in document.fields for name in REMINDERS.moments)
+
+
+def _draft_sentence(name: str, former: ScheduledJob | None, found: Difference) -> str:
+    """`With evening.md in place of “Evening”: adds 7 pings a week.`."""
+    place = "beside your jobs"
+    if former is not None:
+        place = f"in place of “{title(former.spec.title)}”"
+    return f"With {name} {place}: {small(found.in_words())}"
+
+
+def _difference_object(found: Difference) -> dict[str, object]:
+    cost = None if found.micros is None else dollars(found.micros)
+    return {
+        "sentence": found.in_words(),
+        **{name: asdict(getattr(found, name)) for name in ("pings", "turns", "silent")},
+        "heads_ups": found.heads_ups,
+        "again": found.again,
+        "cost_usd": cost,
+        "is_included": found.is_included,
+        "refused": found.refused,
+        "used_up": [*found.used_up],
+        "no_longer_used_up": [*found.no_longer_used_up],
+        "appeared": [finding.sentence for finding in found.appeared],
+        "vanished": [finding.sentence for finding in found.vanished],
+    }
 
 
 def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
@@ -401,7 +436,7 @@ def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
     folders = (data.paths.routines, data.paths.reminders)
     if sum(1 for folder in folders if folder.is_dir() for _ in folder.iterdir()) > MOST_ASKED:
         return ()
-    others = [other for other in _jobs(data).jobs if other != job]
+    others = [other for other in data.scheduled_jobs()[0] if other != job]
     return warnings(job, others, _circumstances(data))
 
 
@@ -422,21 +457,8 @@ def _circumstances(data: Data) -> Assumptions:
     )
 
 
-def _draft(given: Given, caller: Caller, jobs: Sequence[ScheduledJob]) -> Draft | None:
-    name = given.get("with")
-    return None if name is None else read_draft(caller.path(name), plain(name), jobs)
-
-
 def _days(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= _MOST_DAYS:
         wrong = f"--days: {text!r} is not a number from 1 to {_MOST_DAYS}."
         raise WrongInput(f"{wrong} Example: ollim-bot rehearse {_EXAMPLE}")
     return int(text)
-
-
-def _jobs(data: Data) -> _Jobs:
-    routines = data.repository(data.paths.routines, ROUTINES).report()
-    reminders = data.repository(data.paths.reminders, REMINDERS).report()
-    jobs: list[ScheduledJob] = [one.item for one in routines.jobs]
-    jobs += [one.item for one in reminders.jobs]
-    return _Jobs(jobs, [*routines.problems, *reminders.problems])

@@ -55,7 +55,11 @@ def run(given: Given, caller: Caller) -> None:
     def choose(brought: Sequence[Brought]) -> Set[Power]:
         if accepted is not None or is_json or not sys.stdin.isatty():
             return accepted or frozenset()
-        return frozenset(Power) if _agrees(brought) else frozenset()
+        _print(
+            _list_powers("This backup brings things that can act, and that are new here:", brought)
+        )
+        _print(["Take them in only if the backup is your own, and nobody else could change it."])
+        return frozenset(Power) if agrees("Take in all of them?") else frozenset()
 
     if is_trial:
         restored = try_out(file, paths, caller.environ, now)
@@ -79,17 +83,9 @@ def _accepted(typed: str) -> Set[Power]:
     if words in ({"all"}, {"none"}):
         return frozenset(Power if words == {"all"} else ())
     if not words or not words <= {*Power}:
-        raise WrongInput(
-            f"--accept takes {', '.join(Power)} with commas between, or all, or none; "
-            f"not {typed!r:.60}."
-        )
+        choices = f"{', '.join(Power)} with commas between, or all, or none"
+        raise WrongInput(f"--accept takes {choices}; not {typed!r:.60}.")
     return frozenset(map(Power, words))
-
-
-def _agrees(brought: Sequence[Brought]) -> bool:
-    _print(_list_powers("This backup brings things that can act, and that are new here:", brought))
-    _print(["Take them in only if the backup is your own, and nobody else could change it."])
-    return agrees("Take in all of them?")
 
 
 def _list_powers(head: str, brought: Sequence[Brought]) -> Iterator[str]:

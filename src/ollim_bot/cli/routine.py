@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Given, small, zone_of
 from ollim_bot.cli.jobs.changes import job_command
-from ollim_bot.cli.jobs.fields import AGENT, JobNoun, fields_given, flag
+from ollim_bot.cli.jobs.fields import AGENT, JobNoun, fields_given, flag, flag_of
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
@@ -26,12 +26,7 @@ class RoutineNoun(JobNoun[Routine]):
     flags = (
         flag("--every", "every", "when, as a rhythm in words", metavar='"weekday at 9"'),
         flag("--cron", "cron", "when, as a cron line in quotes", metavar='"30 8 * * 1-5"'),
-        flag(
-            "--quiet --no-quiet",
-            "quiet",
-            "whether it waits for the end of the quiet",
-            action="either",
-        ),
+        flag_of(ROUTINES.rules["quiet"]),
         AGENT,
     )
     main_flags = '(--every "weekday at 9" | --cron "30 8 * * 1-5")'

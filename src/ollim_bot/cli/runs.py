@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
-from ollim_bot.cli.data import Data, heartbeat, open_data
-from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
+from ollim_bot.cli.data import Data, open_data
+from ollim_bot.cli.framework import (
+    JSON,
+    Given,
+    Noun,
+    argument,
+    columns,
+    fenced_for,
+    plain,
+    print_json,
+    title,
+)
 from ollim_bot.cli.messages import EXPORT_ARGUMENTS, PAGE_SIZE, export
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.job_kinds import JobKind
@@ -19,13 +28,17 @@ from ollim_bot.domain.moments import describe, describe_with_distance, duration_
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.run_history import DROPPED, HELD, RELEASED, RunStory, part_in_words
-from ollim_bot.domain.run_pages import find_run, page_object, refused_pings, run_object, sent_by
 from ollim_bot.domain.run_words import (
     answer_in_words,
     decisions,
+    find_run,
     first_sentence,
     listed,
+    page_object,
     reason,
+    refused_pings,
+    run_object,
+    sent_by,
     state_in_words,
     tools_of,
     used_in_words,
@@ -34,10 +47,11 @@ from ollim_bot.domain.run_words import (
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError
 from ollim_bot.store.codecs.ledger import LEDGER_ROWS
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.run_reports import said_by, stories_named, stories_since
 
 if TYPE_CHECKING:
-    from ollim_bot.store.transaction import Step, Transaction
+    from ollim_bot.store.transaction import Transaction
 
 _USUAL = "7d"
 # The facts of a row that may have the words of others.
@@ -91,6 +105,7 @@ def _facts(record: RunStory, now: datetime) -> dict[str, str]:
     due = occurrence.scheduled_at
     by_hand = ", by hand" if occurrence.manual else ""
     part = f", {part_in_words(occurrence)}" if occurrence.part else ""
+    attempts = facts.get("attempts") or facts.get("attempt")
     is_given = record.is_delivered or record.last_word == "skipped"
     return {
         "id": record.id,
@@ -103,7 +118,7 @@ def _facts(record: RunStory, now: datetime) -> dict[str, str]:
         "answer": answer_in_words(record),
         "reason": str(facts.get("reason") or ""),
         "error": str(facts.get("error") or ""),
-        "attempts": _attempts(facts),
+        "attempts": "" if attempts in (None, 1) else str(attempts),
         "spoke": "in the conversation" if facts.get("answered") else "",
         "pings": "",
         "silent": "" if is_given else str(facts.get("silent_because") or ""),
@@ -116,12 +131,6 @@ def _facts(record: RunStory, now: datetime) -> dict[str, str]:
         "used": used_in_words(record),
         "session": str(facts.get("session") or ""),
     }
-
-
-def _attempts(facts: Mapping[str, object]) -> str:
-    """Empty for a single attempt."""
-    attempts = facts.get("attempts") or facts.get("attempt")
-    return "" if attempts in (None, 1) else str(attempts)
 
 
 def _began(record: RunStory, now: datetime) -> str:
@@ -139,7 +148,9 @@ def _ended(facts: Mapping[str, object], now: datetime) -> str:
     began, ended = _moment(facts.get("started")), _moment(facts.get("ended"))
     if ended is None:
         return ""
-    took = "" if began is None else f", after {duration_in_words(_between(began, ended))}"
+    took = ""
+    if began is not None:
+        took = f", after {duration_in_words(ended.astimezone(UTC) - began.astimezone(UTC))}"
     return f"{describe(_whole(ended), now, is_exact=True)}{took}"
 
 
@@ -196,10 +207,6 @@ def _minute(moment: datetime) -> datetime:
     return moment.replace(second=0, microsecond=0)
 
 
-def _between(began: datetime, ended: datetime) -> timedelta:
-    return ended.astimezone(UTC) - began.astimezone(UTC)
-
-
 _RUNS = Noun("runs")
 run = _RUNS.run
 
@@ -231,7 +238,7 @@ def _list(given: Given, caller: Caller) -> None:
         print_json({"runs": runs})
     elif found:
         show(listing([_as_seen(record, caller) for record in found], data.now))
-    elif not _asked(data, lambda tx: tx.ledger.tail(1)):
+    elif not data.ask_if_used(lambda tx: tx.ledger.tail(1)):
         show("No runs yet.")
     else:
         of_job = f" of {job}" if job else ""
@@ -257,7 +264,10 @@ def _show(given: Given, caller: Caller) -> None:
         print_json(page_object(_as_seen(record, caller), data.now))
     else:
         said = data.read(lambda tx: said_by(tx, record)) or []
-        show(_fenced(record, page(record, data.now, said), caller))
+        words = page(record, data.now, said)
+        untrusted = str(record.facts.get("untrusted") or "")
+        about = f"the record of a run that had read: {untrusted}"
+        show(fenced_for(caller.agent, words, untrusted, about) if untrusted else words)
 
 
 @_RUNS.verb("prove that every run that was due has ended", "", JSON)
@@ -266,22 +276,17 @@ def _check(given: Given, caller: Caller) -> None:
 
     data = open_data(caller)
     # Read before the ledger, which then has everything that was claimed until this moment.
-    watched_until = heartbeat(data)
+    watched_until = HeartbeatFile(data.paths).read()
     rows = all_rows(data)
     findings = check(rows, data.now, watched_until)
     runs = len({row.occurrence for row in rows if row.occurrence})
     if "json" in given:
         print_json({"runs": runs, "watched_until": watched_until, "findings": findings})
     elif not findings:
-        show(_all_right(runs))
+        right = f"{counted(runs, 'run')}, and nothing is missing, doubled or made up."
+        show(right if runs else "No runs yet.")
     if findings:
         raise OllimError(plain("\n".join(findings)))
-
-
-def _all_right(runs: int) -> str:
-    if not runs:
-        return "No runs yet."
-    return f"{counted(runs, 'run')}, and nothing is missing, doubled or made up."
 
 
 def _as_seen(record: RunStory, caller: Caller) -> RunStory:
@@ -296,41 +301,17 @@ def _row_as_seen(row: LedgerRow, caller: Caller) -> LedgerRow:
     return replace(row, facts={**row.facts, **hidden})
 
 
-def _fenced(record: RunStory, words: str, caller: Caller) -> str:
-    """The page of a run; for the agent, it is data if the run had read untrusted text."""
-    untrusted = str(record.facts.get("untrusted") or "")
-    if not caller.agent or not untrusted:
-        return words
-    from ollim_bot.domain.taint import Untrusted
-    from ollim_bot.prompts.context import fenced
-
-    return fenced(words, Untrusted(untrusted, f"the record of a run that had read: {untrusted}"))
-
-
-def _asked(data: Data, question: Step[list[LedgerRow]]) -> list[LedgerRow]:
-    """The rows; empty if no bot has run yet."""
-    return data.ask_if_used(question) or []
-
-
 def all_rows(data: Data) -> list[LedgerRow]:
     """The whole ledger; empty if no bot has run yet."""
-    return _asked(data, _all_rows)
-
-
-def _all_rows(tx: Transaction) -> list[LedgerRow]:
-    rows, _ = tx.ledger.page(0, _ALL)
-    return rows
+    return data.ask_if_used(lambda tx: tx.ledger.page(0, _ALL)[0]) or []
 
 
 @_RUNS.verb(
     "every row of the ledger, one JSON object a line", "--since 2026-11-01", *EXPORT_ARGUMENTS
 )
 def _export(given: Given, caller: Caller) -> None:
-    export(given, caller, partial(_export_page, caller))
+    def rows_after(after: int, tx: Transaction) -> tuple[list[tuple[datetime, bytes]], int]:
+        rows, last = tx.ledger.page(after, PAGE_SIZE)
+        return [(row.ts, LEDGER_ROWS.encode(_row_as_seen(row, caller))) for row in rows], last
 
-
-def _export_page(
-    caller: Caller, after: int, tx: Transaction
-) -> tuple[list[tuple[datetime, bytes]], int]:
-    rows, last = tx.ledger.page(after, PAGE_SIZE)
-    return [(row.ts, LEDGER_ROWS.encode(_row_as_seen(row, caller))) for row in rows], last
+    export(given, caller, rows_after)

@@ -155,7 +155,7 @@ def _discord(data: Data, caller: Caller) -> MakeChannel | None:
 
 def _phone(data: Data, caller: Caller) -> MakeChannel | None:
     from ollim_bot.settings import ntfy_account
-    from ollim_bot.store.push_file import PushFile
+    from ollim_bot.store.push import PushFile
 
     file = PushFile(data.paths)
     if file.read() is None:

@@ -17,31 +17,18 @@ if TYPE_CHECKING:
     from ollim_bot.upkeep.service import ServiceDefinition, ServiceHealth, Supervisor
 
 _USUAL_LINES, _MOST_LINES = 50, 100_000
-_NO_SUPERVISOR = (
-    "This machine has neither systemd nor launchd. Let what starts programs here start "
-    "`ollim-bot`, and start it again when it fails."
-)
-_WITH_SUDO = "The service is your own, not the machine's: run this without sudo."
 _NOT_INSTALLED = "No service is installed. `ollim-bot service install` makes one."
 _UNSEEN = "The service would not see these settings, which hold only for this call: {names}."
 _MOVE_THEM = "Put them into {file}, one NAME=value in a line, or call this without them."
 _OUTSIDE = "The bot runs already (process {pid}), outside the service."
 _STOP_IT = "Stop it (Ctrl-C in its terminal, or `kill {pid}`) and do this again, or say --yes."
 _EDITED = "{file} was changed by hand. It is kept as {kept}; the new one has none of it."
-_OTHER_DATA = (
-    "The service runs the bot of {there}; this installation replaces it by that of {here}."
-)
 _INSTALLED = (
     "The bot is running, as process {pid}. It starts with this machine, and again if it dies. "
     "`ollim-bot service logs` shows what it says."
 )
 _ALREADY = "The service is installed as it should be, and the bot lives, as process {pid}."
-_LINGER = "The bot still ends when you log out. Run this once: {command}"
 _REMOVED = "The service is removed. The bot is stopped; its data stays in {root}."
-_LINGERING_STAYS = (
-    "Your services may still run while you are logged out, as others may need it. If not: "
-    "loginctl disable-linger"
-)
 _FOREIGN = "{file} was not made by `ollim-bot service install`, so it is left alone."
 
 _SERVICE = Noun("service")
@@ -57,7 +44,7 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     from ollim_bot.upkeep.hand_over import MaintenanceRunning, maintenance_in_progress
 
     if caller.environ.get("SUDO_USER") and os.geteuid() == 0:
-        raise WrongInput(_WITH_SUDO)
+        raise WrongInput("The service is your own, not the machine's: run this without sudo.")
     settings, supervisor = caller.settings(), _supervisor(caller)
     if (running := maintenance_in_progress(settings.paths)) is not None:
         raise MaintenanceRunning(running)
@@ -76,7 +63,9 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     former = health.installed.definition if health.installed else None
     if former is not None and former.data_dir != definition.data_dir:
         there, here = caller.shown(former.data_dir), caller.shown(definition.data_dir)
-        note(_OTHER_DATA.format(there=there, here=here))
+        note(
+            f"The service runs the bot of {there}; this installation replaces it by that of {here}."
+        )
     if asks and not _agrees("Write this and start the bot?"):
         raise OllimError("Nothing was changed.")
     outside = service.bot_outside(settings.paths, status)
@@ -141,7 +130,7 @@ def _check_and_start(supervisor: Supervisor, definition: ServiceDefinition, call
 def _finish(supervisor: Supervisor, left_to_do: str, sentence: str) -> None:
     show(sentence.format(pid=supervisor.status().pid))
     if left_to_do:
-        note(_LINGER.format(command=left_to_do))
+        note(f"The bot still ends when you log out. Run this once: {left_to_do}")
     elif supervisor.name == "launchd":
         show("On a Mac it runs while you are logged in.")
 
@@ -151,7 +140,10 @@ def _supervisor(caller: Caller) -> Supervisor:
 
     supervisor = find_supervisor(caller.environ)
     if supervisor is None:
-        raise OllimError(_NO_SUPERVISOR)
+        raise OllimError(
+            "This machine has neither systemd nor launchd. Let what starts programs here start "
+            "`ollim-bot`, and start it again when it fails."
+        )
     return supervisor
 
 
@@ -184,7 +176,10 @@ def _uninstall(_: Given, caller: Caller) -> None:
     there = installed.definition.data_dir if installed.definition else caller.place().paths.root
     show(_REMOVED.format(root=caller.shown(there)))
     if lingers:
-        show(_LINGERING_STAYS)
+        show(
+            "Your services may still run while you are logged out, as others may need it. If not: "
+            "loginctl disable-linger"
+        )
 
 
 @_SERVICE.verb(
@@ -278,7 +273,6 @@ def _logs(given: Given, caller: Caller) -> None:
         raise OllimError(_NOT_INSTALLED)
     text = str(given.get("lines", _USUAL_LINES))
     if not text.isdecimal() or not 0 < int(text) <= _MOST_LINES:
-        raise WrongInput(
-            f"--lines: {text!r} is not right. It takes a number from 1 on, such as 50."
-        )
+        wrong = f"--lines: {text!r} is not right. It takes a number from 1 on, such as 50."
+        raise WrongInput(wrong)
     supervisor.logs(int(text), follow="follow" in given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
 
 from ollim_bot.cli import reminder, routine
@@ -19,7 +19,6 @@ from ollim_bot.cli.setup_changes import (
     CheckedAnswers,
     GivenAnswers,
     Installation,
-    ModelInUse,
     check_answers,
     judged_bot,
 )
@@ -161,22 +160,20 @@ class Interview:
 
     def ask_right(self, question: str, problem: Callable[[str], str], default: str = "") -> str:
         """As `ask`, again until `problem` is empty; an empty answer and the default are right."""
-        while True:
-            answer = self.ask(question, default)
-            reason = problem(answer) if answer and answer != default else ""
-            if not reason:
-                return answer
+        while (answer := self.ask(question, default)) and answer != default:
+            if not (reason := problem(answer)):
+                break
             self.say(f"{reason[:1].upper()}{reason[1:]}")
+        return answer
 
     def ask_secret(self, question: str, problem: Callable[[str], str]) -> str:
         """As `ask_right`, without showing the answer; empty if the person gives none."""
-        while True:
-            asked = f"{self._margin()}{question} ({_NOT_SHOWN}): "
-            answer = self._console.ask_secret(asked).strip()
-            reason = problem(answer) if answer else ""
-            if not reason:
-                return answer
+        asked = f"{question} ({_NOT_SHOWN}): "
+        while answer := self._console.ask_secret(f"{self._margin()}{asked}").strip():
+            if not (reason := problem(answer)):
+                break
             self.say(f"{reason[:1].upper()}{reason[1:]}")
+        return answer
 
     def agrees(self, question: str) -> bool:
         return self.ask(f"{question} y or Enter for no").lower() in _YES
@@ -192,14 +189,6 @@ class Interview:
     def _margin(self) -> str:
         margin, self._mark = self._mark.ljust(len(self.indent)), ""
         return margin
-
-
-def _ask_user_name(at: Interview) -> None:
-    _ask_setting(at, "OLLIM_USER_NAME", "Your name", at.of.user_name)
-
-
-def _ask_bot_name(at: Interview) -> None:
-    _ask_setting(at, "OLLIM_BOT_NAME", "The bot's name", at.of.bot_name)
 
 
 def _ask_setting(at: Interview, name: str, question: str, present: str) -> None:
@@ -229,24 +218,26 @@ def _ask_model(at: Interview) -> None:
     if at.is_taken(*(name for name in MODEL_SETTINGS if name != "ANTHROPIC_MODEL")):
         return
     try:
-        at.say(f"Who answers? {_answering(at.of.model_in_use(at.login))}")
+        provider, login = at.of.model_in_use(at.login)
+        name = "the built-in offline model" if provider.is_offline else provider.name
+        answers = f"Now it is {name}."
+        if login is not None and not provider.is_offline:
+            answers = login.sentence
+        answers = provider.problem or answers
     except EngineError as unknown:
-        at.say(f"Who answers? {unknown}")
+        answers = str(unknown)
+    at.say(f"Who answers? {answers}")
     at.say(_MODELS)
-    ways = {"1": _sign_in, "2": _ask_key, "3": _ask_server, "4": _stay_offline}
+    ways: Mapping[str, Callable[[Interview], None]] = {
+        "1": _sign_in,
+        "2": _ask_key,
+        "3": _ask_server,
+        "4": lambda at: at.of.write({"OLLIM_MODEL": "offline"}),
+    }
     problem = dict.fromkeys(ways, "")
     answer = at.ask_right("1 to 4 (Enter: keep it)", lambda text: problem.get(text, _NOT_A_MODEL))
     if answer:
         ways[answer](at)
-
-
-def _answering(in_use: ModelInUse) -> str:
-    provider, login = in_use
-    if provider.problem:
-        return provider.problem
-    if provider.is_offline:
-        return "Now it is the built-in offline model."
-    return login.sentence if login is not None else f"Now it is {provider.name}."
 
 
 def _sign_in(at: Interview) -> None:
@@ -284,10 +275,6 @@ def _ask_server(at: Interview) -> None:
     _write_model(at, {base: address, token: key or "none", model: named})
 
 
-def _stay_offline(at: Interview) -> None:
-    at.of.write({"OLLIM_MODEL": "offline"})
-
-
 def _write_model(at: Interview, changes: dict[str, str]) -> None:
     """Write the changes, and take out what would count before them."""
     others = [name for name in MODEL_SETTINGS if name not in changes and at.of.is_set(name)]
@@ -304,19 +291,16 @@ def _ask_discord(at: Interview) -> None:
     if present is None:
         at.say(_NO_TOKEN)
     else:
-        at.say(f"Discord: {_state_of(present.reveal(), at)}")
+        state = "the token was not checked, since its address is wrong."
+        if not at.of.is_wrong("DISCORD_API_URL"):
+            found = at.of.look_up_discord(present.reveal())
+            _, wrong, notes = judged_bot(found, at.of.settings.discord_owner_id)
+            state = " ".join(wrong or notes or ("the token is right.",))
+        at.say(f"Discord: {state}")
     question = "Token" if present is None else "Another token"
     while token := at.ask_secret(question, lambda text: problem_with("DISCORD_TOKEN", text)):
         if _takes_token(at, token):
             return
-
-
-def _state_of(token: str, at: Interview) -> str:
-    if at.of.is_wrong("DISCORD_API_URL"):
-        return "the token was not checked, since its address is wrong."
-    found = at.of.look_up_discord(token)
-    _, wrong, notes = judged_bot(found, at.of.settings.discord_owner_id)
-    return " ".join(wrong or notes or ("the token is right.",))
 
 
 def _takes_token(at: Interview, token: str) -> bool:
@@ -394,14 +378,18 @@ def _ask_calendar(at: Interview) -> None:
 def _ask_routine(at: Interview) -> None:
     at.say(_ROUTINE)
     while when := _with_colon(at.ask("At what time? (Enter: not now)")):
-        text = _MORNING_OFFLINE if _is_offline(at) else _MORNING
+        try:
+            is_offline = at.of.model_in_use(at.login).provider.is_offline
+        except EngineError:
+            is_offline = True
+        text = _MORNING_OFFLINE if is_offline else _MORNING
         words = ["add", text, "--every", f"day at {when}", "--description", "Morning"]
         try:
             routine.run(words, at.of.caller)
         except BadPhrase:
             at.say(_NO_TIME)
-            continue
-        return
+        else:
+            return
 
 
 def _with_colon(time: str) -> str:
@@ -434,9 +422,9 @@ def _ask_quiet_hours(at: Interview) -> None:
             at.of.configure("quiet_hours", hours)
         except WrongInput:
             at.say(_NO_HOURS)
-            continue
-        at.say(f"Quiet from {at.of.config.in_words('quiet_hours').replace('-', ' to ')}.")
-        return
+        else:
+            at.say(f"Quiet from {at.of.config.in_words('quiet_hours').replace('-', ' to ')}.")
+            return
 
 
 def _ask_notifications(at: Interview) -> None:
@@ -447,13 +435,6 @@ def _ask_notifications(at: Interview) -> None:
     at.say(_COMES_AGAIN)
     if at.agrees(_AGAIN):
         at.of.configure("nag_default", _NAG)
-
-
-def _is_offline(at: Interview) -> bool:
-    try:
-        return at.of.model_in_use(at.login).provider.is_offline
-    except EngineError:
-        return True
 
 
 def _ask_service(at: Interview) -> None:
@@ -485,8 +466,18 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step("name", "your name", _ask_user_name, ("user_name",)),
-    Step("bot-name", "the bot's name", _ask_bot_name, ("bot_name",)),
+    Step(
+        "name",
+        "your name",
+        lambda at: _ask_setting(at, "OLLIM_USER_NAME", "Your name", at.of.user_name),
+        ("user_name",),
+    ),
+    Step(
+        "bot-name",
+        "the bot's name",
+        lambda at: _ask_setting(at, "OLLIM_BOT_NAME", "The bot's name", at.of.bot_name),
+        ("bot_name",),
+    ),
     Step("timezone", "the time zone", _ask_time_zone, ("timezone",)),
     Step("model", "the model", _ask_model, ("api_key",)),
     Step("discord", "Discord", _ask_discord, ("discord_token",)),
@@ -617,8 +608,11 @@ _SYNTAX = Syntax(
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
+    from ollim_bot.upkeep.service import find_supervisor
+
     console, is_terminal = TerminalConsole(), sys.stdin.isatty()
-    service = _machine_start(caller)
+    supervisor = find_supervisor(caller.environ)
+    service = None if supervisor is None else ServiceStart(caller, supervisor)
     to = SetUpEnvironment(
         console, ClaudeLogin(), service, print_short_report, is_terminal, sys.stdin
     )
@@ -641,42 +635,41 @@ class ServiceStart:
         install_service(self._caller, is_agreed=True)
 
 
-def _machine_start(caller: Caller) -> MachineStart | None:
-    from ollim_bot.upkeep.service import find_supervisor
-
-    supervisor = find_supervisor(caller.environ)
-    return None if supervisor is None else ServiceStart(caller, supervisor)
-
-
 def set_up(words: Sequence[str], caller: Caller, to: SetUpEnvironment) -> None:
     """Answer by flags, ask the rest, and end with the doctor. Raises `OllimError` if it fails."""
     given = _SYNTAX.read(words)
-    wanted = _wanted_steps(given)
-    is_silent = "non_interactive" in given
-    if not is_silent and not to.is_terminal:
-        raise WrongInput(_NO_TERMINAL)
-    of = Installation(caller)
-    checked = check_answers(_given_answers(given, to), of, _service_problems(given, to))
-    at = Interview(to.console, of, to.login, to.service)
-    steps = [] if is_silent else _steps(wanted, given, at)
-    for line in _beforehand(checked, steps, of):
-        to.console.say(line)
-    _apply(checked, of, to.console)
-    _ask_all(steps, at, to.console)
-    if given.get("service") and to.service is not None:
-        to.service.install()
-        of.needs_restart = False
-    _finish(of, to)
-
-
-def _wanted_steps(given: Given) -> Sequence[Step]:
-    """The steps that the words name; none if they name none."""
     known = {step.word: step for step in STEPS}
     for word in given.get("steps", ()):
         if word not in known:
             sentence = f"`{_COMMAND}` has no step `{word}`."
             raise no_such(sentence, word, known, f"{_COMMAND} --help")
-    return [known[word] for word in given.get("steps", ())]
+    wanted = [known[word] for word in given.get("steps", ())]
+    is_silent = "non_interactive" in given
+    if not is_silent and not to.is_terminal:
+        raise WrongInput(_NO_TERMINAL)
+    of = Installation(caller)
+    others = [_NO_SERVICE] if given.get("service") and to.service is None else []
+    checked = check_answers(_given_answers(given, to), of, others)
+    at = Interview(to.console, of, to.login, to.service)
+    steps = [] if is_silent else _steps(wanted, given, at)
+    for line in _beforehand(checked, steps, of):
+        to.console.say(line)
+    _apply(checked, of, to.console)
+    for number, step in enumerate(steps, 1):
+        at.begin(f"{number}/{len(steps)}")
+        try:
+            step.ask(at)
+        except (KeyboardInterrupt, EOFError):
+            to.console.say("")
+            stopped = f"Stopped at {step.title}. What you answered before is kept:"
+            to.console.say(f"{stopped} `ollim-bot setup` goes on.")
+            raise KeyboardInterrupt from None
+        except WrongInput as wrong:
+            at.say(str(wrong))
+    if given.get("service") and to.service is not None:
+        to.service.install()
+        of.needs_restart = False
+    _finish(of, to)
 
 
 def _given_answers(given: Given, to: SetUpEnvironment) -> GivenAnswers:
@@ -694,10 +687,6 @@ def _given_answers(given: Given, to: SetUpEnvironment) -> GivenAnswers:
             asked = to.console.ask_secret(f"{flag}: ") if to.is_terminal else to.piped.readline()
             answers[name] = asked
     return GivenAnswers(**answers)
-
-
-def _service_problems(given: Given, to: SetUpEnvironment) -> Sequence[str]:
-    return [_NO_SERVICE] if given.get("service") and to.service is None else []
 
 
 def _steps(wanted: Sequence[Step], given: Given, at: Interview) -> Sequence[Step]:
@@ -731,28 +720,14 @@ def _apply(checked: CheckedAnswers, of: Installation, console: Console) -> None:
             note(TAKEN.format(name=name, place=place))
 
 
-def _ask_all(steps: Sequence[Step], at: Interview, console: Console) -> None:
-    for number, step in enumerate(steps, 1):
-        at.begin(f"{number}/{len(steps)}")
-        try:
-            step.ask(at)
-        except (KeyboardInterrupt, EOFError):
-            console.say("")
-            stopped = f"Stopped at {step.title}. What you answered before is kept:"
-            console.say(f"{stopped} `ollim-bot setup` goes on.")
-            raise KeyboardInterrupt from None
-        except WrongInput as wrong:
-            at.say(str(wrong))
-
-
 def _finish(of: Installation, to: SetUpEnvironment) -> None:
     """Print what the doctor finds, and what to do next. Raises `OllimError` for a failure."""
     to.console.say("")
     if to.report(of.caller):
         to.console.say(_MEND)
         raise OllimError("")  # all is said; only the exit code is left
-    if limit := of.daily_limit():
-        to.console.say(_LIMIT.format(limit=limit))
+    if (config := of.config).daily_cost_cap is not None:
+        to.console.say(_LIMIT.format(limit=config.in_words("daily_cost_cap")))
     if of.is_running:
         to.console.say(_RESTART if of.needs_restart else _RUNS)
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import Data, ReadOnlyJournal, note, opened_journal
+from ollim_bot.cli.data import Data, ReadOnlyJournal, note, prepared
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import GivenNames
@@ -19,7 +19,6 @@ from ollim_bot.errors import BadSettings, CalendarFailed, OllimError, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret, Settings, problem_with
 from ollim_bot.store.calendars import CalendarFiles
-from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.steps import set_by_owner
 from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.upkeep.env_file import (
@@ -74,11 +73,6 @@ class Installation:
         self.settings, self.problems = self._read()
         self._chosen = self._chosen_in_chat()
 
-    def daily_limit(self) -> str | None:
-        """The amount in US dollars after which jobs stop for the day; None if there is no limit."""
-        config = self.config
-        return None if config.daily_cost_cap is None else config.in_words("daily_cost_cap")
-
     @property
     def config(self) -> RuntimeConfig:
         """What can be changed while the bot runs."""
@@ -92,7 +86,7 @@ class Installation:
 
     def pair(self, pairing: Pairing, last_reply: str) -> None:
         """Keep the pairing of a phone, which counts at once. Raises `StorageError`."""
-        from ollim_bot.store.push_file import PushFile
+        from ollim_bot.store.push import PushFile
         from ollim_bot.surfaces.ntfy.pairing import keep
 
         with self._writable() as data:
@@ -189,16 +183,8 @@ class Installation:
 
     @contextmanager
     def _writable(self) -> Iterator[Data]:
-        prepared = prepare_data_directory(self.paths)
-        for problem in prepared.problems:
-            note(problem)
-        journal = opened_journal(self.paths)
-        if prepared.is_new:
-            journal.prepare()
-        try:
+        with prepared(self.paths) as journal:
             yield Data(self.paths, self.now, journal, environ=self.caller.environ)
-        finally:
-            journal.flush()
 
     def _overrule(self, changes: EnvChanges) -> None:
         """Change what was chosen in the chat too, which would count before the settings."""

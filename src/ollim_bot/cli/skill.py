@@ -46,14 +46,14 @@ def _list(given: Given, caller: Caller) -> None:
     elif not names:
         show(_NONE)
     else:
-        show(plain(columns([(name, _state(name, skills, added)) for name in names])))
-
-
-def _state(name: str, skills: SkillSet, added: Mapping[str, AddedSkill]) -> str:
-    if name in skills.broken:
-        return f"does not load: {'; '.join(skills.broken[name])}"
-    origin = f" (from {_shown_origin(added[name])})" if name in added else ""
-    return f"{skills.loaded[name].description}{origin}"
+        rows = []
+        for name in names:
+            origin = f" (from {_shown_origin(added[name])})" if name in added else ""
+            state = f"does not load: {'; '.join(skills.broken.get(name, ()))}"
+            if name not in skills.broken:
+                state = f"{skills.loaded[name].description}{origin}"
+            rows.append((name, state))
+        show(plain(columns(rows)))
 
 
 def _shown_origin(added: AddedSkill) -> str:

@@ -8,14 +8,13 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.orphans import Orphans
-from ollim_bot.app.surfaces import MakeChannel, MakePhone
+from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
@@ -29,7 +28,7 @@ from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings, ntfy_account
 from ollim_bot.store.errors import NotLeading
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.upkeep.hand_over import note_failed_start, read_update, wait_for_switch
@@ -123,21 +122,32 @@ async def _until_stopped(
     is_trial: bool,
 ) -> Ending:
     def announce(provider: Provider, page: WebSurface | None) -> None:
-        root = caller.shown(settings.paths.root)
-        running = _RUNNING.format(version=__version__, root=root)
-        show(running)
+        show(_RUNNING.format(version=__version__, root=caller.shown(settings.paths.root)))
         show(provider.who_answers)
         if page is not None:
             redacting.learn(page.secret.reveal())
-            print(_page(page, caller.environ), flush=True)
+            # The address admits a browser only to a terminal: other outputs may be stored.
+            if sys.stdout.isatty():
+                address = painted(page.address(), Style.BOLD, sys.stdout, caller.environ)
+                here = wrapped(typed(_HERE), width_of(sys.stdout))
+                print(f"\n{here}\n\n{address}\n", flush=True)
+            else:
+                print(typed(_AT_PORT.format(port=page.port)), flush=True)
         elif settings.discord_token is None:
             note(_NO_SURFACE)
+
+    def phone(store: Store, clock: Clock) -> PhoneSettings:
+        """The phone on the page; its account is read anew each time, as set-up may change it."""
+        from ollim_bot.surfaces.ntfy.page import PhonePage
+
+        account = partial(ntfy_account, caller.environ, cwd=caller.path("."))
+        return PhonePage(store, PushFile(settings.paths), account, clock)
 
     app = App(
         settings,
         Adapters(clock=clock),
         channels=_channels(settings, caller),
-        phone=_phone(settings, caller),
+        phone=phone,
         announce=announce,
         program=own_name(),
         is_trial=is_trial,
@@ -156,50 +166,26 @@ async def _until_stopped(
 
 def _channels(settings: Settings, caller: Caller) -> list[MakeChannel]:
     """The phone may be paired while the bot runs. Discord is slow to load, so only if it is set."""
-    phone, token = _phone_channel(settings, caller), settings.discord_token
+    token = settings.discord_token
+    # A phone opens the page by a name that leads to it from outside, if it has one.
+    page = f"https://{settings.web_hosts[0]}/" if settings.web_port and settings.web_hosts else ""
+
+    def phone(store: Store, _: OpenAttachment, clock: Clock) -> Channel:
+        from ollim_bot.surfaces.ntfy.channel import NtfyChannel
+
+        account = partial(ntfy_account, caller.environ, cwd=caller.path("."))
+        return NtfyChannel(store, PushFile(settings.paths), account, clock, page=page)
+
     if token is None:
         return [phone]
     # The start waits for other programs meanwhile.
     _ = asyncio.get_running_loop().run_in_executor(None, import_module, _DISCORD)
 
-    def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
+    def discord(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
         account = Account(token, settings.discord_owner_id, settings.discord_api_url)
         downloads = settings.paths.state / DiscordSurface.name
         return DiscordSurface(account, store, opener, downloads, clock)
 
-    return [made, phone]
-
-
-def _phone_channel(settings: Settings, caller: Caller) -> MakeChannel:
-    """A phone opens the page by a name that leads to it from outside, if it has one."""
-    page = f"https://{settings.web_hosts[0]}/" if settings.web_port and settings.web_hosts else ""
-
-    def made(store: Store, _: OpenAttachment, clock: Clock) -> Channel:
-        from ollim_bot.surfaces.ntfy.channel import NtfyChannel
-
-        account = partial(ntfy_account, caller.environ, cwd=caller.path("."))
-        return NtfyChannel(store, PushFile(settings.paths), account, clock, page=page)
-
-    return made
-
-
-def _phone(settings: Settings, caller: Caller) -> MakePhone:
-    """The phone on the page. Its account is read anew each time: set-up may change it meanwhile."""
-
-    def made(store: Store, clock: Clock) -> PhoneSettings:
-        from ollim_bot.surfaces.ntfy.page import PhonePage
-
-        account = partial(ntfy_account, caller.environ, cwd=caller.path("."))
-        return PhonePage(store, PushFile(settings.paths), account, clock)
-
-    return made
-
-
-def _page(page: WebSurface, environ: Mapping[str, str]) -> str:
-    """Print an address that admits a browser only to a terminal: other outputs may be stored."""
-    if sys.stdout.isatty():
-        address = painted(page.address(), Style.BOLD, sys.stdout, environ)
-        return f"\n{wrapped(typed(_HERE), width_of(sys.stdout))}\n\n{address}\n"
-    return typed(_AT_PORT.format(port=page.port))
+    return [discord, phone]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from typing import TYPE_CHECKING
@@ -162,7 +162,12 @@ def _add(given: Given, caller: Caller) -> None:
         words, read = " ".join(given["title"]), data.standing_taint()
         # Before there is a task: a crash must not leave one without its mark.
         _mark_title(data, words, read)
-        task = tasks.add(words, due, given.get("notes", ""), _chosen_list(given, tasks, read))
+        name = str(given.get("list", ""))
+        if name and read and named_section([*tasks.lists()], name) is None:
+            raise WrongInput(
+                f"There is no list {name}. Only the owner's own words can make one now."
+            )
+        task = tasks.add(words, due, given.get("notes", ""), name)
         _mark_title(data, task.title, read, task.id)
         _keep(data, None, task)
         _tell("added", task, data, given, caller)
@@ -170,30 +175,29 @@ def _add(given: Given, caller: Caller) -> None:
             show(f"id {task.id}")
 
 
-def _chosen_list(given: Given, tasks: TaskList, read: Taint | None) -> str:
-    """The list for a new task. Words of others cannot name a new one."""
-    name = str(given.get("list", ""))
-    if name and read and named_section([*tasks.lists()], name) is None:
-        raise WrongInput(f"There is no list {name}. Only the owner's own words can make one now.")
-    return name
+def _change(
+    done: str,
+    change: Callable[[TaskList, Task], Task],
+    given: Given,
+    caller: Caller,
+    *,
+    is_done: bool = False,
+) -> None:
+    with _changing(caller) as (data, tasks):
+        task = _named(tasks, given, data, is_done=is_done)
+        changed = change(tasks, task)
+        _keep(data, task, changed)
+        _tell(done, changed, data, given, caller)
 
 
 @_TASKS.verb("tick one off", "cat food", _TASK, JSON)
 def _done(given: Given, caller: Caller) -> None:
-    with _changing(caller) as (data, tasks):
-        task = _named(tasks, given, data)
-        done = tasks.complete(task.id)
-        _keep(data, task, done)
-        _tell("done", done, data, given, caller)
+    _change("done", lambda tasks, task: tasks.complete(task.id), given, caller)
 
 
 @_TASKS.verb("take a tick back", "3f2a", _TASK, JSON)
 def _reopen(given: Given, caller: Caller) -> None:
-    with _changing(caller) as (data, tasks):
-        task = _named(tasks, given, data, is_done=True)
-        reopened = tasks.reopen(task.id)
-        _keep(data, task, reopened)
-        _tell("open again", reopened, data, given, caller)
+    _change("open again", lambda tasks, task: tasks.reopen(task.id), given, caller, is_done=True)
 
 
 @_TASKS.verb(
@@ -214,14 +218,10 @@ def _update(given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say what to change. Example: {_TASKS.example('update')}")
     if both := [name for name in wanted if name in gone]:
         raise WrongInput(f"--{both[0]} and --clear {both[0]} contradict each other. Give one.")
-    with _changing(caller) as (data, tasks):
-        due = _day(given["due"], data) if "due" in given else None
-        notes = "" if "notes" in gone else given.get("notes")
-        change = TaskChange(given.get("title"), due, notes, clears_due="due" in gone)
-        task = _named(tasks, given, data)
-        changed = tasks.update(task.id, change)
-        _keep(data, task, changed)
-        _tell("changed", changed, data, given, caller)
+    due = _day(given["due"], open_data(caller)) if "due" in given else None
+    notes = "" if "notes" in gone else given.get("notes")
+    change = TaskChange(given.get("title"), due, notes, clears_due="due" in gone)
+    _change("changed", lambda tasks, task: tasks.update(task.id, change), given, caller)
 
 
 @_TASKS.verb("take one away for good", "3f2a", _TASK, JSON)
@@ -255,11 +255,13 @@ def _keep(data: Data, before: Task | None, after: Task | None, receipt: str = ""
     if task is not None and task.list != FILE_LIST:
         old = None if before is None else task_words(before)
         new = None if after is None else task_words(after)
-        data.keep_elsewhere(f"{TASK}:{task.id}", old, new, _mark_of(task, data), receipt)
-
-
-def _mark_of(task: Task, data: Data) -> str:
-    return data.read(lambda tx: tx.marks.of_task(task.title)) or ""
+        data.keep_elsewhere(
+            f"{TASK}:{task.id}",
+            old,
+            new,
+            data.read(lambda tx: tx.marks.of_task(task.title)) or "",
+            receipt,
+        )
 
 
 @contextmanager

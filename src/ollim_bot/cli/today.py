@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import Data, note, open_data
+from ollim_bot.cli.data import ONLY_THERE, Data, is_page_only, note, open_data
 from ollim_bot.cli.framework import JSON, Given, command, plain, print_json, zone_of
-from ollim_bot.cli.reach import ONLY_THERE, is_page_only
 from ollim_bot.cli.tasks import as_seen, marked, task_list
 from ollim_bot.cli.terminal import show, width_of, wrapped
-from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
-from ollim_bot.domain.cards import Card
+from ollim_bot.domain.calendar import event_row, without_text
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.overviews import (
@@ -24,12 +22,10 @@ from ollim_bot.domain.overviews import (
     still_today,
     today_overview,
 )
-from ollim_bot.domain.schedule import ScheduledJob, Skips
+from ollim_bot.domain.schedule import Skips
 from ollim_bot.domain.tasks import Task, in_order, is_due, task_row
 from ollim_bot.errors import OllimError
 from ollim_bot.store.calendars import readable_copies
-from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.transaction import Transaction
 
 _INDENT = "  "
@@ -46,11 +42,8 @@ class _Day(NamedTuple):
 @command("today", "what waits for you, what comes today, and what is done", "", JSON)
 def run(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    now, paths = data.now, data.paths
-    jobs: list[ScheduledJob] = [
-        *(each.item for each in data.repository(paths.reminders, REMINDERS).all()),
-        *(each.item for each in data.repository(paths.routines, ROUTINES).all()),
-    ]
+    now = data.now
+    jobs = sorted(data.scheduled_jobs()[0], key=lambda job: job.rank)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
     def question(tx: Transaction) -> _Day:
@@ -58,17 +51,25 @@ def run(given: Given, caller: Caller) -> None:
         return _Day(items.open(), items.answered_since(midnight), tx.skips.get())
 
     day = data.read(question) or _Day()
-    calendars, is_owner = readable_copies(paths), caller.agent is None
+    calendars, is_owner = readable_copies(data.paths), caller.agent is None
     tasks = _due_tasks(data, caller)
     if given.get("json"):
-        events = _event_objects(calendars, now, has_titles=is_owner)
+        copies = {copy.name: copy for copy in calendars}
+        coming = still_today(calendars, now)
+        events = [event_row(event, copies[event.calendar], zone_of(now)) for event in coming]
+        # What others wrote in them is for the owner only.
+        events = events if is_owner else [without_text(row) for row in events]
         rows = {"calendar": events, "tasks": [task_row(task) for task in tasks]}
         print_json(_as_object(day, coming_today(jobs, day.skips, now), now) | rows)
     else:
         shown = today_overview(
             day.waiting, day.answered, jobs, day.skips, now, calendars, tasks, has_titles=is_owner
         )
-        show(_shown(shown.card))
+        parts = [shown.card.title, *([shown.card.description] if shown.card.description else [])]
+        for line in shown.card.lines:
+            parts += ["", line.heading] if line.heading else []
+            parts.append(wrapped(f"{_INDENT}{line.text}", width_of(sys.stdout), _INDENT * 2))
+        show(plain("\n".join(parts)))
         if is_page_only(data, caller):
             note(ONLY_THERE)
 
@@ -102,7 +103,7 @@ def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dic
                 "id": each.job.spec.id,
                 "title": each.job.spec.title,
                 "at": _local(each.moment, now),
-                "set_at": _local(_set_at(each.job), now),
+                "set_at": _local(each.job.set_at if isinstance(each.job, Reminder) else None, now),
                 "skipped": each.is_skipped,
                 "more_today": each.more or 0,
             }
@@ -113,18 +114,6 @@ def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dic
         ],
         "done": [_answered_object(item, now) for item in day.answered if not item.is_put_off],
     }
-
-
-def _event_objects(
-    calendars: Sequence[CalendarCopy], now: datetime, *, has_titles: bool
-) -> list[Mapping[str, object]]:
-    """The events that are not over; what others wrote in them is for the owner only."""
-    copies = {copy.name: copy for copy in calendars}
-    rows = (
-        event_row(event, copies[event.calendar], zone_of(now))
-        for event in still_today(calendars, now)
-    )
-    return [*rows] if has_titles else [without_text(row) for row in rows]
 
 
 def _item_object(item: DueItem) -> dict[str, object]:
@@ -140,18 +129,5 @@ def _answered_object(item: DueItem, now: datetime) -> dict[str, object]:
     }
 
 
-def _set_at(job: ScheduledJob) -> datetime | None:
-    """When the time of a timer began; None for anything else."""
-    return job.set_at if isinstance(job, Reminder) else None
-
-
 def _local(moment: datetime | None, now: datetime) -> datetime | None:
     return None if moment is None else moment.astimezone(now.tzinfo)
-
-
-def _shown(card: Card) -> str:
-    parts = [card.title, *([card.description] if card.description else [])]
-    for line in card.lines:
-        parts += ["", line.heading] if line.heading else []
-        parts.append(wrapped(f"{_INDENT}{line.text}", width_of(sys.stdout), _INDENT * 2))
-    return plain("\n".join(parts))

@@ -9,8 +9,17 @@ from ollim_bot.cli.changes import ID, find_change
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import Given, argument, command, plain
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.change_list import file_undone, setting_undone, task_undone, why_elsewhere
-from ollim_bot.domain.changes import ANSWER, SETTING, TASK, Changer, ChangeRow
+from ollim_bot.domain.changes import (
+    ANSWER,
+    SETTING,
+    TASK,
+    Changer,
+    ChangeRow,
+    file_undone,
+    setting_undone,
+    task_undone,
+    why_elsewhere,
+)
 from ollim_bot.errors import OllimError
 from ollim_bot.store.changes import undo_setting
 
@@ -32,7 +41,11 @@ def run(given: Given, caller: Caller) -> None:
         raise OllimError(plain(why))
     with writable(open_data(caller)) as data:
         if change.kind == TASK:
-            show(plain(_undo_task(change, data, caller)))
+            from ollim_bot.cli.tasks import task_list
+            from ollim_bot.store.task_undo import TaskUndoer
+
+            undoer = TaskUndoer(task_list(data, caller), data.rows, lambda: data.now)
+            show(plain(task_undone(change, undoer.undo(change, Changer.COMMAND))))
             return
         if change.kind == ANSWER:
             show(plain(_undo_answer(change, data)))
@@ -56,13 +69,13 @@ def _undo_answer(change: ChangeRow, data: Data) -> str:
     from datetime import UTC
 
     from ollim_bot.clock import SystemClock
-    from ollim_bot.domain.answer_words import state_text, state_words
+    from ollim_bot.domain.answers import state_text, state_words
     from ollim_bot.store.change_journal import ChangeJournal
     from ollim_bot.store.changes import FileChanges
     from ollim_bot.store.item_answers import new_copy, undo_answer_change
     from ollim_bot.store.job_files import JobFileChanges, open_repositories
     from ollim_bot.store.store import DatabaseStore
-    from ollim_bot.upkeep.powers import of_conversation
+    from ollim_bot.upkeep.restore import of_conversation
 
     clock = SystemClock(data.now.tzinfo or UTC)
     journal = ChangeJournal(data.journal, data.paths.root, clock)
@@ -80,12 +93,3 @@ def _undo_answer(change: ChangeRow, data: Data) -> str:
             journal.keep_noted(FileChanges(data.paths, database, journal, lambda: data.now))
             asyncio.run(store.close())
     return f"Undone. “{item.owner_title}” is {state_words(state_text(item), data.now)} again."
-
-
-def _undo_task(change: ChangeRow, data: Data, caller: Caller) -> str:
-    """Undo a change of a task at Google, and return what there is to say."""
-    from ollim_bot.cli.tasks import task_list
-    from ollim_bot.store.task_undo import TaskUndoer
-
-    undoer = TaskUndoer(task_list(data, caller), data.rows, lambda: data.now)
-    return task_undone(change, undoer.undo(change, Changer.COMMAND))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import Data, note, open_data, writable
+from ollim_bot.cli.data import note, open_data, writable
 from ollim_bot.cli.framework import Given, Noun, argument
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.settings import Secret
@@ -52,20 +52,18 @@ def _url(given: Given, caller: Caller) -> None:
         raise WrongInput(_OFF)
     data = open_data(caller)
     is_new = given.get("new", False)
-    secret = _revoked(data) if is_new else kept_secret(data.paths)
+    if is_new:
+        with writable(data) as writing:
+            secret: Secret | None = new_web_secret(writing.paths)
+        note(_REVOKED)
+    else:
+        secret = kept_secret(data.paths)
     if secret is None or running_pid(data.paths.bot_pid) is None:
         if not is_new:
             raise OllimError(_NOT_RUNNING)
         note(_NOT_RUNNING)
         return
     print(address(port, entry_code(secret, _challenge(port, secret))))
-
-
-def _revoked(data: Data) -> Secret:
-    with writable(data) as writing:
-        secret = new_web_secret(writing.paths)
-    note(_REVOKED)
-    return secret
 
 
 def _challenge(port: int, secret: Secret) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import shlex
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
 from ollim_bot.cli.framework import JSON, Given, argument, columns, plain, print_json, shown_json
 from ollim_bot.cli.jobs.changes import job_argument, job_command, setter
-from ollim_bot.cli.jobs.fields import CalledNoun, flag, standard_input
+from ollim_bot.cli.jobs.fields import JobNoun, flag, standard_input
 from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.hook_jobs import SWITCHED_OFF, WebhookAuth, WebhookSpec, hook_address
@@ -63,16 +63,15 @@ def _readable_settings(caller: Caller) -> Settings | None:
 
 
 def _json(text: str) -> object:
-    import json
-
     try:
         return json.loads(text)
     except ValueError as wrong:
         raise WrongInput(f"{text[:40]!r} is not JSON: {wrong}.") from None
 
 
-class WebhookNoun(CalledNoun[WebhookSpec]):
+class WebhookNoun(JobNoun[WebhookSpec]):
     form = WEBHOOKS
+    order = "by their ids"
     flags = (
         flag(
             "--field",
@@ -179,7 +178,7 @@ _DATA = argument(
 )
 
 
-@_WEBHOOK.verb(f"all {_NOUN.plural}, {_NOUN.order}", "", JSON)
+@_WEBHOOK.verb(f"all {_NOUN.form.kind.plural}, {_NOUN.order}", "", JSON)
 def _list(given: Given, caller: Caller) -> None:
     list_jobs(_NOUN, given, caller)
     settings = _readable_settings(caller)
@@ -189,13 +188,15 @@ def _list(given: Given, caller: Caller) -> None:
 
 @_WEBHOOK.verb("its address, and a line that calls it", "wash", _HOOK, JSON)
 def _url(given: Given, caller: Caller) -> None:
-
     data, noun, settings = open_data(caller), _NOUN, caller.settings()
     hooks = noun.repository(data)
     hook = hooks.get(noun.id_of(given, data)).item
     address = hook_address(hook.spec.id, hook_port(settings))
     secret = hook.secret_name
-    line = _curl(hook, address) if WebhookAuth.BEARER in hook.auth else None
+    line = None
+    if WebhookAuth.BEARER in hook.auth:
+        sent = shlex.quote(shown_json(json.dumps(_sample(hook), ensure_ascii=False)))
+        line = f'curl {address} -H "Authorization: Bearer ${secret}" -d {sent}'
     others = sharing_secret(hook, [each.item for each in hooks.all()], settings.hook_secret)
     if "json" in given:
         shared = [other.spec.id for other in others]
@@ -214,14 +215,6 @@ def _url(given: Given, caller: Caller) -> None:
     if others:
         own = own_secret_name(hook)
         note(f"its secret opens {named(others)} too. `--secret-env {own}` gives it its own.")
-
-
-def _curl(hook: WebhookSpec, address: str) -> str:
-    import json
-    import shlex
-
-    body = shlex.quote(shown_json(json.dumps(_sample(hook), ensure_ascii=False)))
-    return f'curl {address} -H "Authorization: Bearer ${hook.secret_name}" -d {body}'
 
 
 def _sample(hook: WebhookSpec) -> dict[str, Any]:
@@ -276,7 +269,6 @@ def _sample_value(schema: object) -> object:
     ),
 )
 def _test(given: Given, caller: Caller) -> None:
-
     data, noun = open_data(caller), _NOUN
     hook = noun.repository(data).get(noun.id_of(given, data)).item
     body = body_given(given, caller, _sample(hook))
@@ -293,12 +285,6 @@ _PING = "ping"
 _LARGEST_FILE = 2 * LARGEST_BODY
 # A signature does not tell the secret to another program that has taken the port.
 _BEST_FIRST = (WebhookAuth.STANDARD, WebhookAuth.GITHUB, WebhookAuth.STRIPE, WebhookAuth.BEARER)
-
-
-class _Answer(NamedTuple):
-    status: int
-    said: Mapping[str, Any]
-    retry_after: str
 
 
 def hook_port(settings: Settings) -> int:
@@ -320,10 +306,7 @@ def body_given(given: Given, caller: Caller, sample: Mapping[str, object]) -> by
     if caller.agent is not None:
         # A dry run prints what it picks, also from a file that the agent must not read.
         raise OllimError("--data: @FILE is for the owner alone. Give the data itself.")
-    return _content(caller.path(text[1:]))
-
-
-def _content(path: Path) -> bytes:
+    path = caller.path(text[1:])
     try:
         return read_file(path, _LARGEST_FILE)
     except OSError as refused:
@@ -339,21 +322,6 @@ def call_hook(hook: WebhookSpec, body: bytes, given: Given, caller: Caller, data
         raise OllimError(NO_RUN)
     settings = caller.settings()
     port = hook_port(settings)
-    headers = _headers(hook, body, given, caller, settings)
-    if running_pid(data.paths.bot_pid) is None:
-        raise OllimError("The bot is not running, and only it takes calls. Start it: ollim-bot")
-    answer = _sent(port, hook.spec.id, body, headers)
-    if "json" in given:
-        print_json({"status": answer.status, "answer": answer.said})
-    if answer.status >= 300:
-        raise OllimError("\n".join(_refusal(answer, hook)))
-    if "json" not in given:
-        show(_outcome(answer, hook))
-
-
-def _headers(
-    hook: WebhookSpec, body: bytes, given: Given, caller: Caller, settings: Settings
-) -> dict[str, str]:
     way = _way(hook, given)
     secret = settings.hook_secret(hook.secret_env)
     if secret is None:
@@ -362,7 +330,34 @@ def _headers(
     proof = signed_headers(way, key, body, caller.now(), f"test_{secrets.token_hex(8)}")
     event = _event(hook, given, way)
     named = {"X-GitHub-Event": event} if event else {}
-    return {"Content-Type": "application/json", **named, **proof}
+    headers = {"Content-Type": "application/json", **named, **proof}
+    if running_pid(data.paths.bot_pid) is None:
+        raise OllimError("The bot is not running, and only it takes calls. Start it: ollim-bot")
+    address = f"http://127.0.0.1:{port}/hook/{hook.spec.id}"
+    try:
+        answer = exchange("POST", address, headers, body, limits=_LIMITS)
+        said = json.loads(answer.body)
+    except ConnectionRefusedError:
+        restart = "If WEBHOOK_PORT was set since it started, restart the bot."
+        raise OllimError(f"The bot runs, but nothing answers at port {port}. {restart}") from None
+    except (OSError, ValueError) as unclear:
+        reason = f"({type(unclear.__cause__ or unclear).__name__})"
+        raise OllimError(f"The answer at port {port} was not understood {reason}.") from None
+    if "json" in given:
+        print_json({"status": answer.status, "answer": said})
+    if answer.status >= 300:
+        retry = f"Try it again in {answer.headers.get('retry-after', '')} s."
+        raise OllimError("\n".join(_refusal(answer.status, said, retry, hook)))
+    if "json" not in given:
+        outcome = f"Ignored: the event is none of those that count: {', '.join(hook.on)}."
+        match said.get("status"):
+            case "accepted":
+                outcome = (
+                    f"Accepted. `ollim-bot runs show {said.get('run')}` tells what comes of it."
+                )
+            case "duplicate":
+                outcome = f"The same call came before, and is not done again: {said.get('run')}."
+        show(outcome)
 
 
 def _way(hook: WebhookSpec, given: Given) -> WebhookAuth:
@@ -384,33 +379,10 @@ def _event(hook: WebhookSpec, given: Given, way: WebhookAuth | None) -> str:
     return hook.on[0].partition(".")[0] if hook.on else _PING
 
 
-def _sent(port: int, hook_id: str, body: bytes, headers: Mapping[str, str]) -> _Answer:
-    address = f"http://127.0.0.1:{port}/hook/{hook_id}"
-    try:
-        answer = exchange("POST", address, headers, body, limits=_LIMITS)
-        said = json.loads(answer.body)
-    except ConnectionRefusedError:
-        restart = "If WEBHOOK_PORT was set since it started, restart the bot."
-        raise OllimError(f"The bot runs, but nothing answers at port {port}. {restart}") from None
-    except (OSError, ValueError) as unclear:
-        reason = f"({type(unclear.__cause__ or unclear).__name__})"
-        raise OllimError(f"The answer at port {port} was not understood {reason}.") from None
-    return _Answer(answer.status, said, answer.headers.get("retry-after", ""))
-
-
-def _outcome(answer: _Answer, hook: WebhookSpec) -> str:
-    status, run = answer.said.get("status"), answer.said.get("run")
-    if status == "accepted":
-        return f"Accepted. `ollim-bot runs show {run}` tells what comes of it."
-    if status == "duplicate":
-        return f"The same call came before, and is not done again: {run}."
-    return f"Ignored: the event is none of those that count: {', '.join(hook.on)}."
-
-
-def _refusal(answer: _Answer, hook: WebhookSpec) -> Iterator[str]:
-    match answer.status:
-        case 400 if "details" in answer.said:
-            yield from (f"Refused: {plain(str(each))}." for each in answer.said["details"])
+def _refusal(status: int, said: Mapping[str, Any], retry: str, hook: WebhookSpec) -> Iterator[str]:
+    match status:
+        case 400 if "details" in said:
+            yield from (f"Refused: {plain(str(each))}." for each in said["details"])
         case 400:
             yield "Refused: the data is not a JSON object. Example: --data '{\"minutes\": 40}'"
         case 401:
@@ -419,18 +391,18 @@ def _refusal(answer: _Answer, hook: WebhookSpec) -> Iterator[str]:
                 f"Refused: the running bot knows another {hook.secret_name}, or does not take "
                 f"this way. It takes {ways}. Restart the bot after a change of .env."
             )
-        case 404 if answer.said.get("error") == "disabled":
+        case 404 if said.get("error") == "disabled":
             yield f"Refused: it is paused. `ollim-bot webhook resume {hook.spec.id}` resumes it."
         case 404:
             yield "Refused: the running bot does not know it. `ollim-bot doctor` says why."
         case 413:
             yield "Refused: the data is over 1 MB."
         case 429:
-            yield f"Refused: too many calls. Try it again in {answer.retry_after} s."
+            yield f"Refused: too many calls. {retry}"
         case 503:
-            yield f"Not kept: no room on disk. Try it again in {answer.retry_after} s."
+            yield f"Not kept: no room on disk. {retry}"
         case _:
-            yield f"Refused with {answer.status}: {plain(str(answer.said.get('error', '')))}."
+            yield f"Refused with {status}: {plain(str(said.get('error', '')))}."
 
 
 def rehearse_call(hook: WebhookSpec, body: bytes, given: Given, data: Data) -> None:

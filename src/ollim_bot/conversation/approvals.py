@@ -39,6 +39,7 @@ from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
 from ollim_bot.domain.taint import GO_ON, CarefulSession, Taint, Untrusted, untrusted_message
 from ollim_bot.domain.text import fenced, shortened, visible
 from ollim_bot.errors import StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock, Refusal, ToolCall
 from ollim_bot.store.steps import careful_session, end_careful, standing_taint
 from ollim_bot.store.store import Store
@@ -127,10 +128,19 @@ def asking_card(
     parts = _parts(call.arguments)
     whole = _described(parts, [len(text) for _, text in parts])
     if len(whole) > _LONGEST_DESCRIPTION:
-        whole = _described(parts, _shares([len(text) for _, text in parts]))
+        # How many characters of each part to show; a long part does not crowd out the others.
+        lengths = [len(text) for _, text in parts]
+        left = len(lengths)
+        shares, room = [0] * left, _LONGEST_DESCRIPTION - left * _FRAME
+        for place in sorted(range(left), key=lambda each: lengths[each]):
+            shares[place] = min(lengths[place], room // left)
+            room, left = room - shares[place], left - 1
+        whole = _described(parts, shares)
     buttons = tuple(_buttons(key, grant))
+    name = shortened(visible(call.tool).replace("\n", " "), 200)
+    asker = f" (asked by {shortened(visible(call.subagent), 40)})" if call.subagent else ""
     fields = (*warning, *offer)
-    return Card(_title(call), whole, Color.YELLOW, fields=fields, buttons=buttons)
+    return Card(f"Allow {name}?{asker}", whole, Color.YELLOW, fields=fields, buttons=buttons)
 
 
 def answered_card(card: Card, outcome: str, color: Color, pressed: Button | None = None) -> Card:
@@ -143,12 +153,6 @@ def read_button(button: Button) -> tuple[str, ApprovalAnswer] | None:
     """The key of the question and the answer of the button; None for another kind of button."""
     key, _, word = button.data.partition(":")
     return next(((key, answer) for answer in ApprovalAnswer if answer.value == word), None)
-
-
-def _title(call: ToolCall) -> str:
-    name = visible(call.tool).replace("\n", " ")
-    asker = f" (asked by {shortened(visible(call.subagent), 40)})" if call.subagent else ""
-    return f"Allow {shortened(name, 200)}?{asker}"
 
 
 def _buttons(key: str, grant: Pattern | None) -> Iterator[Button]:
@@ -176,16 +180,6 @@ def _parts(arguments: Mapping[str, object]) -> list[tuple[str, str]]:
     plain = [re.sub(r"\W", "_", name, flags=re.ASCII) or "_" for name in names]
     texts = [text if isinstance(text := arguments[name], str) else _json(text) for name in names]
     return [(shortened(name, 40), fenced(text)) for name, text in zip(plain, texts, strict=True)]
-
-
-def _shares(lengths: Sequence[int]) -> list[int]:
-    """How many characters of each part to show; a long part does not crowd out the others."""
-    left = len(lengths)
-    shares, room = [0] * left, _LONGEST_DESCRIPTION - left * _FRAME
-    for place in sorted(range(left), key=lambda each: lengths[each]):
-        shares[place] = min(lengths[place], room // left)
-        room, left = room - shares[place], left - 1
-    return shares
 
 
 def _json(value: object) -> str:
@@ -286,7 +280,16 @@ class Approvals:
         key = uuid4().hex
         grant = None if needs else grant_for(call.tool, call.arguments, *self._roots)
         read = await self._store.read(standing_taint)
-        message = replace(self._message(call, key, grant, needs), untrusted=untrusted_message(read))
+        card = asking_card(call, key, grant, needs)
+        message = ChatMessage(
+            MessageId(key),
+            self._clock.now(),
+            Author.PROGRAM,
+            card.text,
+            card=card,
+            in_fork=self._state.fork is not None,
+            untrusted=untrusted_message(read),
+        )
         question = _Question(call, grant, message, needs_word=needs is not None)
         self._questions[key] = question
         try:
@@ -325,37 +328,22 @@ class Approvals:
             await self._store.transact(lambda tx: tx.grants.put(Grants()))
 
     async def _config(self) -> RuntimeConfig:
-        try:
-            return await self._store.read(lambda tx: tx.config.get())
-        except StorageError:
-            _logger.warning("The settings could not be read", exc_info=True)
-            return RuntimeConfig()
-
-    def _message(
-        self, call: ToolCall, key: str, grant: Pattern | None, needs: NeedsWord | None
-    ) -> ChatMessage:
-        card = asking_card(call, key, grant, needs)
-        return ChatMessage(
-            MessageId(key),
-            self._clock.now(),
-            Author.PROGRAM,
-            card.text,
-            card=card,
-            in_fork=self._state.fork is not None,
-        )
+        reading = self._store.read(lambda tx: tx.config.get())
+        return await unless_refused("The settings could not be read", reading) or RuntimeConfig()
 
     async def _outcome(self, question: _Question) -> ApprovalOutcome:
-        alarm = asyncio.create_task(self._expire(question))
+
+        async def expire() -> None:
+            seconds = (await self._config()).approval_timeout
+            await self._clock.sleep(seconds)
+            question.end(expired(seconds))
+
+        alarm = asyncio.create_task(expire())
         try:
             # A caller that is cancelled must not cancel the outcome, which the card still shows.
             return await asyncio.shield(question.outcome)
         finally:
             alarm.cancel()
-
-    async def _expire(self, question: _Question) -> None:
-        seconds = (await self._config()).approval_timeout
-        await self._clock.sleep(seconds)
-        question.end(expired(seconds))
 
     async def _show(self, key: str, question: _Question) -> None:
         """Post the card, and edit it when the question has its outcome."""
@@ -407,14 +395,14 @@ class Approvals:
 
     async def _close_card(self, message: ChatMessage) -> None:
         """Remove the buttons of a question that is over."""
-        try:
+
+        async def close() -> None:
             # Its outcome may have been posted after `message` was read.
             newest = await self._poster.find(message.id) or message
-            if newest.card is None or all(each.is_used for each in newest.card.buttons):
-                return
-            await self._poster.post(_answered(newest, EXPIRED))
-        except StorageError:
-            _logger.warning("A question that is over could not be shown so", exc_info=True)
+            if newest.card is not None and any(not each.is_used for each in newest.card.buttons):
+                await self._poster.post(_answered(newest, EXPIRED))
+
+        await unless_refused("A question that is over could not be shown so", close())
 
 
 def _answered(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -37,8 +37,8 @@ from ollim_bot.domain.runs import Run, RunPolicy, taint_of_job
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import late_since
 from ollim_bot.domain.updates import PendingUpdate
-from ollim_bot.errors import OllimError, StorageError
-from ollim_bot.logs import log_fields
+from ollim_bot.errors import OllimError
+from ollim_bot.logs import log_fields, unless_refused
 from ollim_bot.store.steps import (
     cap_facts,
     leave_failure,
@@ -108,9 +108,6 @@ _ONLY_TRY = Try()
 # Leaves what the owner is told, or only the agent.
 _Word = Step[None]
 
-# Work that stops waiting for the disk when the event is set.
-_Work = Callable[[asyncio.Event], Coroutine[None, None, object]]
-
 
 class BackgroundRuns:
     """`can_screen` says whether there is a language model that can judge text of strangers.
@@ -160,11 +157,9 @@ class BackgroundRuns:
         later is cut off, and the ledger has that row before the cancellation goes on.
         """
         with log_fields(run=occurrence.id):
-            try:
-                config = await self._around.store.read(lambda tx: tx.config.get())
-            except StorageError:
-                _logger.warning("The settings cannot be read; the defaults hold", exc_info=True)
-                config = RuntimeConfig()
+            reading = self._around.store.read(lambda tx: tx.config.get())
+            known = await unless_refused("The settings cannot be read; the defaults hold", reading)
+            config = known or RuntimeConfig()
             due = occurrence.scheduled_at or self._around.clock.now()
             await self.may_begin.wait()
             async with self._slots.slot(run_priority(job, due), config.bg_concurrency):
@@ -173,20 +168,10 @@ class BackgroundRuns:
             await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
             return outcome.state
 
-    async def missing_skills(self, job: Job) -> Sequence[str]:
-        return await self._around.tools.missing_skills(job)
-
-    async def excess_tools(self, job: Job) -> Sequence[str]:
-        return await self._around.tools.excess_tools(job)
-
-    async def reserve_ping(self, occurrence: Occurrence) -> bool:
-        """Reserve a ping token, once for each occurrence; False if none is left.
-
-        The ping of the run uses the token; a run that ends without a ping returns it.
-        """
-        return await self._gate.commit(
-            lambda tx: tx.budget.take(lambda budget: budget.set_aside(occurrence.id, tx.now))
-        )
+    async def problems_with_skills(self, job: Job) -> tuple[Sequence[str], Sequence[str]]:
+        """The skills that are missing, and sentences about tools that a skill may not add."""
+        tools = self._around.tools
+        return await tools.missing_skills(job), await tools.excess_tools(job)
 
     async def skip(self, job: Job, occurrence: Occurrence, skip: Skip) -> None:
         """End an occurrence that cannot run, and tell why."""
@@ -230,8 +215,19 @@ class BackgroundRuns:
         attempt = Attempt(around, job, run, this)
         facts = {"attempt": this.number, "job": run.label, "limit": limit}
         is_begun = asyncio.Event()
+
+        async def begin(hurry: asyncio.Event) -> None:
+            """Write the `running` row before anything runs; on a full disk, wait for room."""
+            state = OccurrenceState.RUNNING.value
+
+            def step(tx: Transaction) -> None:
+                tx.ledger.append(LedgerRow(tx.now, state, occurrence, facts))
+
+            if await self._commit(step, hurry):
+                is_begun.set()
+
         try:
-            await _to_its_end(partial(self._begin, occurrence, facts, is_begun))
+            await _to_its_end(begin)
             # The wait for a slot or for the disk may have made the run late.
             run.began = around.clock.now()
             run.late_since = run.late_since or late_since(occurrence, run.began)
@@ -255,27 +251,12 @@ class BackgroundRuns:
             outcome = AttemptOutcome(OccurrenceState.FAILED, error=reason)
         progress = Progress(OccurrenceState.RUNNING, this.number, run.has_effects)
         is_retried = this.may_fail and is_begun.is_set() and progress.may_retry
-        if outcome.state is OccurrenceState.FAILED and is_retried and outcome.may_pass:
+        may_pass = outcome.kind is None or not outcome.kind.is_lasting
+        if outcome.state is OccurrenceState.FAILED and is_retried and may_pass:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
         elif outcome.state is OccurrenceState.FAILED and outcome.skips_for is not None:
             outcome = replace(outcome, state=OccurrenceState.SKIPPED)
         return run, attempt.with_usage(outcome)
-
-    async def _begin(
-        self,
-        occurrence: Occurrence,
-        facts: Mapping[str, object],
-        is_begun: asyncio.Event,
-        hurry: asyncio.Event,
-    ) -> None:
-        """Write the `running` row before anything runs; on a full disk, wait for room."""
-        state = OccurrenceState.RUNNING.value
-
-        def step(tx: Transaction) -> None:
-            tx.ledger.append(LedgerRow(tx.now, state, occurrence, facts))
-
-        if await self._commit(step, hurry):
-            is_begun.set()
 
     async def _end(
         self,
@@ -326,7 +307,7 @@ class BackgroundRuns:
             sentence = background_attempt.failed(run.label, outcome.error)
             key = failing_key(occurrence.job_id, outcome.error)
             notice = new_notice(sentence, key=key, for_reminder=isinstance(run.job, Reminder))
-            is_outage, label = outcome.is_outage, run.label
+            is_outage, label = outcome.kind is not None and outcome.kind.is_outage, run.label
 
             def tell(tx: Transaction) -> None:
                 leave_failure(tx, notice, label, tx.now, is_outage=is_outage)
@@ -358,20 +339,22 @@ class BackgroundRuns:
 
     async def _commit(self, step: Step[None], hurry: asyncio.Event) -> bool:
         """Commit, waiting for room on the disk; False if `hurry` ended the wait."""
-        try:
-            await self._gate.commit(step, hurry)
-        except StorageError:
-            _logger.exception("A row of a background run could not be written")
-            return False
-        return True
+
+        def done(tx: Transaction) -> bool:
+            step(tx)
+            return True
+
+        writing = self._gate.commit(done, hurry)
+        sentence = "A row of a background run could not be written"
+        return await unless_refused(sentence, writing) or False
 
 
 def _nothing(_: Transaction) -> None:
     """Nothing is to be told."""
 
 
-async def _to_its_end(work: _Work) -> None:
-    """Finish `work` even if the caller is cancelled; it then stops waiting for the disk."""
+async def _to_its_end(work: Callable[[asyncio.Event], Coroutine[None, None, object]]) -> None:
+    """Finish `work` even if the caller is cancelled; the event then ends its wait for the disk."""
     hurry = asyncio.Event()
     task = asyncio.ensure_future(work(hurry))
     try:

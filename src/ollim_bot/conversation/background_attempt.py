@@ -99,14 +99,10 @@ class Screening:
         spec = SessionSpec(
             instructions, usual.working_directory, model=Model.HAIKU.value, is_bare=True
         )
-        found = await self._within(spec, prompt)
-        if found.kind is FailureKind.MODEL_UNKNOWN and usual.model != spec.model:
-            found = await self._within(replace(spec, model=usual.model), prompt)
-        return found
-
-    async def _within(self, spec: SessionSpec, prompt: str) -> ScreeningVerdict:
-        """Ask until the limit. The session is closed when this returns or raises."""
         found = await within(LONGEST_SECONDS, self._clock, self._ask(spec, prompt))
+        if found and found.kind is FailureKind.MODEL_UNKNOWN and usual.model != spec.model:
+            again = self._ask(replace(spec, model=usual.model), prompt)
+            found = await within(LONGEST_SECONDS, self._clock, again)
         return found or ScreeningVerdict(error=_TOO_LONG)
 
     async def _ask(self, spec: SessionSpec, prompt: str) -> ScreeningVerdict:
@@ -177,8 +173,7 @@ FAULT = "the bot made a mistake. The log says more."
 
 def label(job: Job) -> str:
     """The description, else the message, on one line, short enough for a sentence."""
-    line = " ".join(job.spec.title.split())
-    return shortened(line, 60)
+    return shortened(" ".join(job.spec.title.split()), 60)
 
 
 def failed(name: str, reason: str) -> str:
@@ -229,22 +224,14 @@ class AttemptOutcome:
     skips_for: SkipReason | None = None
     screened: Usage = _NOTHING_USED
 
-    @property
-    def may_pass(self) -> bool:
-        """Whether another attempt may work."""
-        return self.kind is None or not self.kind.is_lasting
-
-    @property
-    def is_outage(self) -> bool:
-        return self.kind is not None and self.kind.is_outage
-
     def usage_rows(self, occurrence: Occurrence, at: datetime) -> list[UsageRow]:
         """The rows of the attempt, which counts from zero."""
-        screened = usage_rows(
-            self.screened, Usage(), at, UsageKind.SCREENING, occurrence=occurrence.id
-        )
-        own = usage_rows(self.usage, Usage(), at, UsageKind.RUN, occurrence=occurrence.id)
-        return [*screened, *own]
+        kinds = {UsageKind.SCREENING: self.screened, UsageKind.RUN: self.usage}
+        return [
+            row
+            for kind, used in kinds.items()
+            for row in usage_rows(used, Usage(), at, kind, occurrence=occurrence.id)
+        ]
 
 
 def end_facts(
@@ -417,8 +404,15 @@ class Attempt:
             refused = await self._screened(self._job)
             if refused is not None:
                 return refused
-        if capped := await self._capped():
-            return capped
+        screened, cap = self._screened_for.cost_usd, None
+        if not Occurrence.parse(self.run.occurrence).manual:
+            cap = await self._around.store.read(lambda tx: reached_cost_cap(tx, screened))
+        if cap is not None:
+            # The screening, or what ran while it waited, has reached the daily cap.
+            sentence = cost_cap(f"{cap:.2f}")
+            return AttemptOutcome(
+                OccurrenceState.SKIPPED, error=sentence, skips_for=SkipReason.COST_CAP
+            )
         try:
             return await self._turn()
         except SessionLost:
@@ -449,19 +443,6 @@ class Attempt:
             ends = OccurrenceState.FAILED
         return AttemptOutcome(ends, error=reason, kind=verdict.kind, skips_for=SkipReason.SCREENING)
 
-    async def _capped(self) -> AttemptOutcome | None:
-        """How it ends if the screening, or what ran while it waited, has reached the daily cap."""
-        if Occurrence.parse(self.run.occurrence).manual:
-            return None
-        screened = self._screened_for.cost_usd
-        cap = await self._around.store.read(lambda tx: reached_cost_cap(tx, screened))
-        if cap is None:
-            return None
-        sentence = cost_cap(f"{cap:.2f}")
-        return AttemptOutcome(
-            OccurrenceState.SKIPPED, error=sentence, skips_for=SkipReason.COST_CAP
-        )
-
     async def _turn(self) -> AttemptOutcome:
         around, run = self._around, self.run
         spec = await self._session()
@@ -491,17 +472,17 @@ class Attempt:
                             await self._name(session_id)
                         case Compacted(session_id=session_id):
                             run.session = session_id
+                            await around.store.transact(lambda tx: note_reading(tx, run))
                         case TurnEnded():
                             end = event
             finally:
                 self.usage = agent.usage
-        if end is None or end.failure is not None or end.cause is not EndCause.COMPLETED:
-            # The outcome of a turn that failed, was stopped, or never came to its end.
-            reason = ENGINE_SILENT if end is None else STOPPED
-            failure = None if end is None else end.failure
-            if failure is None:
-                return AttemptOutcome(OccurrenceState.FAILED, error=reason)
+        if end is not None and end.failure is not None:
+            failure = end.failure
             return AttemptOutcome(OccurrenceState.FAILED, error=failure.sentence, kind=failure.kind)
+        if end is None or end.cause is not EndCause.COMPLETED:
+            reason = ENGINE_SILENT if end is None else STOPPED
+            return AttemptOutcome(OccurrenceState.FAILED, error=reason)
         return AttemptOutcome(OccurrenceState.DONE)
 
     def _finishing(self, tool: Tool) -> Tool:
@@ -538,26 +519,23 @@ class Attempt:
 
     async def _session(self) -> SessionSpec:
         """A branch of the main session, or a blank one, with an id chosen in advance."""
-        run, job = self.run, self._job.spec
+        run, job, parent = self.run, self._job.spec, self.run.parent
         base = await self._around.spec()
         run.session = SessionId(str(uuid4()))
+        model = job.model.value if job.model else base.model
+        if job.model and parent is not None:
+            # A larger one, if the history does not fit into that of the job.
+            length = await self._around.store.read(lambda tx: context_of(tx, parent))
+            model = fitting_model(job.model.value, length)
         return replace(
             base,
             resume=None,
             begin=run.session,
-            branch_of=run.parent,
-            model=await self._fitting(job.model) if job.model else base.model,
+            branch_of=parent,
+            model=model,
             thinking="adaptive" if job.thinking else "off",
             occurrence=run.occurrence,
         )
-
-    async def _fitting(self, wanted: Model) -> str:
-        """The model of the job, or a larger one if the history does not fit into it."""
-        parent = self.run.parent
-        if parent is None:
-            return wanted.value
-        length = await self._around.store.read(lambda tx: context_of(tx, parent))
-        return fitting_model(wanted.value, length)
 
     async def _prompt(self) -> str:
         around, job, policy = self._around, self._job, self.run.policy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -15,14 +14,18 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.taint import Taint, Untrusted
-from ollim_bot.errors import StorageError
+from ollim_bot.errors import EventNotFound, OllimError, TaskNotFound
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock, IncomingMessage
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
 
 Receive = Callable[[IncomingMessage, Step[None]], Awaitable[ChatMessage]]
 
-_logger = logging.getLogger(__name__)
+
+Press = Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
+
+_GONE = {TaskNotFound: texts.TASK_GONE, EventNotFound: texts.EVENT_GONE}
 
 
 class Uses(Enum):
@@ -40,8 +43,21 @@ class Action:
     At the end of the data of a button that asks are the words of the answer.
     """
 
-    run: Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
+    run: Press
     uses: Uses = Uses.ITSELF
+
+
+def refusable(run: Press, uses: Uses = Uses.NOTHING) -> Action:
+    """An action that answers with the sentence of its `OllimError`."""
+
+    async def answer(surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
+        try:
+            return await run(surface, message, button)
+        except OllimError as refused:
+            sentence = _GONE.get(type(refused)) or str(refused)
+            return CommandAnswer(sentence, is_error=True)
+
+    return Action(answer, uses)
 
 
 class ButtonRouter:
@@ -95,12 +111,11 @@ class ButtonRouter:
         if action.uses is not Uses.NOTHING and (
             not answer.is_error or answer.text == texts.BUTTON_USED
         ):
-            try:
-                await self._store.transact(
-                    lambda tx: self._mark_used(tx, message.id, button, action.uses)
-                )
-            except StorageError:  # what was clicked is done all the same
-                _logger.warning("A button could not be shown as used", exc_info=True)
+            # What was clicked is done all the same.
+            marking = self._store.transact(
+                lambda tx: self._mark_used(tx, message.id, button, action.uses)
+            )
+            await unless_refused("A button could not be shown as used", marking)
         return answer
 
     async def _ask(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
@@ -139,15 +154,11 @@ class ButtonRouter:
         buttons = tuple(
             each._replace(is_used=each.is_used or each == button)
             for each in message.card.buttons
-            if not _is_dropped(each, button, uses)
+            # Of a card with lines, only the others of the same line go.
+            if not (uses is Uses.ALL and each != button and each.line == button.line)
         )
         card = message.card._replace(buttons=buttons)
         self._poster.add_to_log(tx, replace(message, card=card))
-
-
-def _is_dropped(button: Button, clicked: Button, uses: Uses) -> bool:
-    """Whether a click takes this other button away: of the same line only, if a card has lines."""
-    return uses is Uses.ALL and button != clicked and button.line == clicked.line
 
 
 async def nothing(_: str, __: ChatMessage, ___: Button) -> CommandAnswer:

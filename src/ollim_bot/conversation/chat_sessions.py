@@ -12,9 +12,8 @@ from uuid import uuid4
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.state import ConversationState
-from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed
+from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, tool_label
 from ollim_bot.domain.ids import SessionId, TurnId
 from ollim_bot.domain.inbox import Taken, ToolCalled
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
@@ -60,8 +59,17 @@ class ChatSession(ABC):
     in_fork: bool
     header: str
 
-    def __init__(self, engine: AgentEngine, clock: Clock, *, spec: Spec, tools: Toolset) -> None:
+    def __init__(
+        self,
+        engine: AgentEngine,
+        state: ConversationState,
+        clock: Clock,
+        *,
+        spec: Spec,
+        tools: Toolset,
+    ) -> None:
         self._engine = engine
+        self._state = state
         self._clock = clock
         self._spec = spec
         self._tools = tools
@@ -77,9 +85,9 @@ class ChatSession(ABC):
         """None until the engine has named it."""
 
     @property
-    @abstractmethod
     def resumed_at(self) -> datetime | None:
         """When the message was sent that the first prompt replies to; None if to none."""
+        return None
 
     @abstractmethod
     def run_at(self, now: datetime, session: SessionId) -> Run:
@@ -108,16 +116,11 @@ class ChatSession(ABC):
     def answering(self, tx: Transaction, message: ChatMessage) -> Sender:
         """Note that an answer is posted. Returns who says it, so that a reply finds them."""
 
-    @abstractmethod
-    async def touch(self) -> None:
+    async def touch(self) -> None:  # noqa: B027 - only a fork has an idle timeout
         """Note that the owner said something in the session."""
 
-    @abstractmethod
-    def rest(self, tx: Transaction, now: datetime) -> None:
+    def rest(self, tx: Transaction, now: datetime) -> None:  # noqa: B027 - as `touch`
         """Note that a turn has ended."""
-
-    @abstractmethod
-    async def _opened(self, spec: SessionSpec) -> AgentSession: ...
 
     @abstractmethod
     async def _named(self, session_id: SessionId) -> None: ...
@@ -131,8 +134,15 @@ class ChatSession(ABC):
         Raises `EngineError` if the engine cannot be started.
         """
         spec = await self._spec()
+        if self._live is None and self.id is not None:
+            try:
+                self._live = await self._enter(replace(spec, resume=self.id))
+            except SessionLost:
+                await self.close()
+                await self._state.transact(self.forgetting())
         if self._live is None:
-            self._live = await self._opened(spec)
+            self._begun = SessionId(str(uuid4()))
+            self._live = await self._begin(replace(spec, begin=self._begun))
         await self._live.reconfigure(
             model=spec.model,
             thinking=spec.thinking,
@@ -202,6 +212,9 @@ class ChatSession(ABC):
         lifetime, self._lifetime = self._lifetime, AsyncExitStack()
         await lifetime.aclose()
 
+    async def _begin(self, spec: SessionSpec) -> AgentSession:
+        return await self._enter(spec)
+
     async def _enter(self, spec: SessionSpec) -> AgentSession:
         return await self._lifetime.enter_async_context(self._engine.open(spec, self._tools))
 
@@ -237,19 +250,6 @@ class MainSession(ChatSession):
 
     in_fork = False
     header = FOR_MAIN
-    resumed_at: datetime | None = None
-
-    def __init__(
-        self,
-        engine: AgentEngine,
-        state: ConversationState,
-        clock: Clock,
-        *,
-        spec: Spec,
-        tools: Toolset,
-    ) -> None:
-        super().__init__(engine, clock, spec=spec, tools=tools)
-        self._state = state
 
     @property
     def id(self) -> SessionId | None:
@@ -278,12 +278,6 @@ class MainSession(ChatSession):
         """A reply to it is an ordinary message."""
         return MAIN
 
-    async def touch(self) -> None:
-        """The main session has no idle timeout."""
-
-    def rest(self, tx: Transaction, now: datetime) -> None:
-        """The main session has no idle timeout."""
-
     def forgetting(self) -> Step[None]:
         lost = self.id
         _logger.warning("The engine does not know session %s any more", lost)
@@ -297,26 +291,14 @@ class MainSession(ChatSession):
 
         return step
 
-    async def _opened(self, spec: SessionSpec) -> AgentSession:
-        if self.id is not None:
-            try:
-                return await self._enter(replace(spec, resume=self.id))
-            except SessionLost:
-                await self.close()
-                await self._state.transact(self.forgetting())
-        self._begun = SessionId(str(uuid4()))
-        return await self._enter(replace(spec, begin=self._begun))
-
-    async def _named(self, session_id: SessionId) -> None:
-        if session_id != self.id:
-            await self._become(session_id, Cause.NAMED)
-
-    async def _compacted(self, session_id: SessionId) -> None:
-        await self._become(session_id, Cause.COMPACTED)
-
-    async def _become(self, session_id: SessionId, cause: Cause) -> None:
+    async def _named(self, session_id: SessionId, cause: Cause = Cause.NAMED) -> None:
+        if session_id == self.id and cause is Cause.NAMED:
+            return
         now = self._clock.now()
         await self._state.transact(lambda tx: replace_session(tx, session_id, cause, now))
+
+    async def _compacted(self, session_id: SessionId) -> None:
+        await self._named(session_id, Cause.COMPACTED)
 
 
 def conversation_tools(

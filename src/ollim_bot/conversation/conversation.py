@@ -12,7 +12,7 @@ from ollim_bot.conversation.approvals import CarefulTimes
 from ollim_bot.conversation.buttons import ButtonRouter
 from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
 from ollim_bot.conversation.delivery import DeliveryQueues
-from ollim_bot.conversation.forks.forks import Replies
+from ollim_bot.conversation.forks import Replies
 from ollim_bot.conversation.message_poster import (
     MessagePoster,
     answer_name,
@@ -23,7 +23,7 @@ from ollim_bot.conversation.message_poster import (
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.answer_words import is_undo
+from ollim_bot.domain.answers import is_undo
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
@@ -101,15 +101,16 @@ class MessageIntake:
             quoted = pasted_addresses(message.quote)
             quote = quoted.shown_as if quoted else without_secrets(message.quote)
             message = replace(message, quote=quote)
+        meant = None
+        if is_undo(message.text) and not (message.button or message.files or message.untrusted):
+            meant = await self._state.read(lambda tx: undo_of_change(tx, message.reply_to))
         # A button sends a text of the agent, who may not bring an address into use.
-        if message.button:
-            receiving = self._receive(message, also)
-        elif pasted := pasted_addresses(message.text):
+        if not message.button and (pasted := pasted_addresses(message.text)):
             receiving = self._take(message, pasted)
-        elif (text := without_secrets(message.text)) != message.text:
+        elif not message.button and (text := without_secrets(message.text)) != message.text:
             also = self._answering(message.id, [AddressAnswer(texts.ADDRESS_AMONG_WORDS)])
             receiving = self._receive(replace(message, text=text), also)
-        elif is_undo(message.text) and (meant := await self._undo_meant(message)):
+        elif meant is not None:
             receiving = self._take_back(message, *meant)
         else:
             receiving = self._receive(message, also)
@@ -239,19 +240,14 @@ class MessageIntake:
         if known := await self._poster.find(MessageId(message.id)):
             return known
         if message.untrusted is not None:
-            answers = [AddressAnswer(texts.address_forwarded(pasted.kind))]
+            words = f"A forwarded {pasted.kind} is not used. Copy the address and send it yourself."
+            answers = [AddressAnswer(words)]
         else:
             answers = await self._used(pasted)
         if message.refs:
             answers.append(AddressAnswer(texts.address_stays_on(message.surface)))
         also, hidden = self._answering(message.id, answers), replace(message, text=pasted.shown_as)
         return await (self._receive if message.files else self._show)(hidden, also)
-
-    async def _undo_meant(self, message: IncomingMessage) -> tuple[ChatMessage, Button] | None:
-        """The card of a change that the words take back, and its button."""
-        if message.files or message.untrusted:
-            return None
-        return await self._state.read(lambda tx: undo_of_change(tx, message.reply_to))
 
     async def _take_back(
         self, message: IncomingMessage, card: ChatMessage, button: Button
@@ -279,17 +275,17 @@ class MessageIntake:
         return await self._state.transact(step)
 
     async def _used(self, pasted: PastedAddresses) -> list[AddressAnswer]:
-        return [await self._use(pasted.kind, each) for each in pasted.addresses]
-
-    async def _use(self, kind: AddressKind, address: str) -> AddressAnswer:
-        take = self._takers.get(kind)
-        if take is None:
-            return AddressAnswer(texts.address_useless(kind))
-        try:
-            return await take(address)
-        except Exception as failed:  # noqa: BLE001 - the text of an error may hold the address
-            _logger.error("A pasted address could not be used: %s", type(failed).__name__)
-            return AddressAnswer(texts.address_unused(kind))
+        take, answers = self._takers.get(pasted.kind), list[AddressAnswer]()
+        for address in pasted.addresses:
+            words = "here. It was not kept, and the agent has not seen it."
+            answer = AddressAnswer(f"I cannot use a {pasted.kind} {words}")
+            try:
+                answer = answer if take is None else await take(address)
+            except Exception as failed:  # noqa: BLE001 - the text of an error may hold the address
+                _logger.error("A pasted address could not be used: %s", type(failed).__name__)
+                answer = AddressAnswer(texts.address_unused(pasted.kind))
+            answers.append(answer)
+        return answers
 
     def _answering(self, input_id: InputId, answers: Sequence[AddressAnswer]) -> Step[None]:
         """The step that says what became of the addresses."""
@@ -330,6 +326,7 @@ class Conversation:
         self.receive, self.edit, self.withdraw = intake.receive, intake.edit, intake.withdraw
         self.interrupt, self.completions = runner.interrupt, dispatcher.completions
         self.message = poster.find
+        self.by_ref, self.by_refs = deliveries.by_ref, deliveries.by_refs
         self._dispatcher = dispatcher
         self._buttons = buttons
         self._poster = poster
@@ -360,12 +357,6 @@ class Conversation:
         messages = [each.message for each in found]
         # What is shown though the disk did not take it stands at the end.
         return messages if before is not None else [*messages, *self._poster.unkept][-limit:]
-
-    async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
-        return await self._deliveries.by_ref(surface, ref)
-
-    async def by_refs(self, surface: str, newest: int) -> Mapping[str, ChatMessage]:
-        return await self._deliveries.by_refs(surface, newest)
 
     async def caught_up(self, surface: str) -> None:
         await self._deliveries.caught_up(surface)

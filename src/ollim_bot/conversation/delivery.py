@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from ollim_bot import errors
@@ -44,12 +45,12 @@ def skip_late(
     missed = [each for each in late if concerns(each.message)]
     if not missed:
         return
-    line = ChatMessage(
-        MessageId(f"away-{channel}-{missed[0].logged.seq}"),
-        now,
-        Author.PROGRAM,
-        _in_one_line(channel, [each.message for each in missed]),
-    )
+    number = "1 message was" if len(missed) == 1 else f"{len(missed)} messages were"
+    begin, end, name = missed[0].message.at, missed[-1].message.at, channel_label(channel)
+    when = f"{begin:%H:%M}" if begin == end else f"{begin:%d %B %H:%M} to {end:%d %B %H:%M}"
+    words = f"{number} said while {name} could not be reached ({when}). They are on the page."
+    line_id = MessageId(f"away-{channel}-{missed[0].logged.seq}")
+    line = ChatMessage(line_id, now, Author.PROGRAM, words)
     tx.messages.add(line)
     for other in tx.channels.all():
         if other.name != channel:
@@ -62,27 +63,14 @@ def _is_passed(tx: Transaction, delivery: Delivery, now: datetime) -> bool:
     if is_begun or not is_late(message, now) or message.card or message.occurrence:
         return False
     if message.author is Author.ASSISTANT:
-        return not _was_asked_there(tx, delivery)
+        # It is sent where the owner wrote the preceding message.
+        before = (each.message for each in reversed(tx.messages.page(50, message.id)))
+        asked = next((each for each in before if each.author is Author.OWNER), None)
+        there = tx.deliveries.get(delivery.channel, asked.id) if asked else None
+        is_confirmed = there is not None and there.state is DeliveryState.CONFIRMED
+        return asked is not None and not (is_confirmed and there and not there.parts)
     is_greeting = message.author is Author.PROGRAM and message.id.startswith(OF_GREETING)
     return message.author is Author.OWNER or is_greeting
-
-
-def _was_asked_there(tx: Transaction, answer: Delivery) -> bool:
-    """Whether the owner wrote the preceding message on this channel."""
-    before = tx.messages.page(50, answer.message.id)
-    asked = [each.message for each in before if each.message.author is Author.OWNER]
-    if not asked:
-        return True
-    there = tx.deliveries.get(answer.channel, asked[-1].id)
-    return there is not None and there.state is DeliveryState.CONFIRMED and not there.parts
-
-
-def _in_one_line(channel: str, messages: list[ChatMessage]) -> str:
-    name = channel_label(channel)
-    number = "1 message was" if len(messages) == 1 else f"{len(messages)} messages were"
-    begin, end = messages[0].at, messages[-1].at
-    when = f"{begin:%H:%M}" if begin == end else f"{begin:%d %B %H:%M} to {end:%d %B %H:%M}"
-    return f"{number} said while {name} could not be reached ({when}). They are on the page."
 
 
 _LONGEST_CALL = 60.0
@@ -109,49 +97,30 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Instant:
-    """A moment by two clocks: the steady one stops during sleep, the wall clock may be set."""
-
-    wall: datetime
-    steady: float
-
-    @classmethod
-    def of(cls, clock: Clock) -> Instant:
-        return cls(clock.now(), clock.monotonic())
-
-    def is_recent(self, clock: Clock) -> bool:
-        wall = (clock.now() - self.wall).total_seconds()
-        return 0 <= wall < _REMEMBERED and clock.monotonic() - self.steady < _REMEMBERED
-
-
 @dataclass(slots=True)
 class PartAttempt:
     """What this process knows about one part that is being sent.
 
     `is_in_doubt`: the part may have arrived. `first_try` is the earliest try that may have brought
-    it there; None if another process made it. `readings` counts the look-ups without a result.
+    it there, by the wall clock, which may be set, and by the steady one, which stops during sleep;
+    None if another process made it. `readings` counts the look-ups without a result.
     `ref` is the part's id on the channel, from its arrival to its commit.
     """
 
     is_in_doubt: bool = False
     tried_at: datetime | None = None
-    first_try: Instant | None = None
+    first_try: tuple[datetime, float] | None = None
     readings: int = 0
     ref: str | None = None
 
     def must_be_looked_up(self, clock: Clock) -> bool:
         """Whether sending it again could duplicate it."""
-        is_remembered = self.first_try is not None and self.first_try.is_recent(clock)
+        is_remembered = False
+        if self.first_try is not None:
+            passed = (clock.now() - self.first_try[0]).total_seconds()
+            steady = clock.monotonic() - self.first_try[1]
+            is_remembered = 0 <= passed < _REMEMBERED and steady < _REMEMBERED
         return self.is_in_doubt and not is_remembered
-
-    def since(self, clock: Clock) -> datetime:
-        """The earliest moment at which it may have been sent."""
-        now = clock.now()
-        return min(self.tried_at or now, now) - _SKEW
-
-    def note_absent(self) -> None:
-        self.is_in_doubt, self.tried_at, self.first_try, self.readings = False, None, None, 0
 
 
 @dataclass(slots=True)
@@ -217,12 +186,13 @@ class Transport:
         """The id of a part that may have arrived; None if it has not."""
         if not attempt.must_be_looked_up(self._clock):
             return None
-        found = await self._answer(
-            self._channel.find(part, attempt.since(self._clock), others),
-            errors.Unreachable("It takes too long to answer."),
-        )
+        now = self._clock.now()
+        since = min(attempt.tried_at or now, now) - _SKEW
+        late = errors.Unreachable("It takes too long to answer.")
+        found = await self._answer(self._channel.find(part, since, others), late)
         if found is None:
-            attempt.note_absent()
+            attempt.is_in_doubt, attempt.readings = False, 0
+            attempt.tried_at = attempt.first_try = None
         return found
 
     async def sent(self, part: MessagePart, attempt: PartAttempt) -> str | None:
@@ -231,12 +201,11 @@ class Transport:
             raise errors.Unreachable(_OTHERS_LEAD)
         was_in_doubt = attempt.is_in_doubt
         if not was_in_doubt:
-            attempt.is_in_doubt, attempt.first_try = True, Instant.of(self._clock)
+            attempt.is_in_doubt = True
+            attempt.first_try = self._clock.now(), self._clock.monotonic()
         try:
-            return await self._answer(
-                self._channel.deliver(part),
-                errors.DeliveryUncertain("It takes too long to answer."),
-            )
+            late = errors.DeliveryUncertain("It takes too long to answer.")
+            return await self._answer(self._channel.deliver(part), late)
         except errors.Unreachable:
             attempt.is_in_doubt = was_in_doubt
             raise
@@ -250,10 +219,10 @@ class Transport:
         return None
 
     def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
-        self._tell(lambda: self._channel.ended(message, refs))
+        self._tell(partial(self._channel.ended, message, refs))
 
     def discard(self, refs: Sequence[str]) -> None:
-        self._tell(lambda: self._channel.discard(refs))
+        self._tell(partial(self._channel.discard, refs))
 
     def _tell(self, call: Callable[[], None]) -> None:
         try:
@@ -403,11 +372,12 @@ class DeliveryQueue:
 
     async def _joined(self) -> None:
         identity = await self._channel.connected()
-        await self._lane(lambda: self._join(identity), repeats=False)
 
-    async def _join(self, identity: str) -> bool:
-        await self._store.transact(lambda tx: tx.channels.join(self.name, identity))
-        return True
+        async def join() -> bool:
+            await self._store.transact(lambda tx: tx.channels.join(self.name, identity))
+            return True
+
+        await self._lane(join, repeats=False)
 
     async def _lane(self, work: Callable[[], Awaitable[bool]], *, repeats: bool = True) -> None:
         """Call `work` repeatedly, with growing pauses while it returns False."""
@@ -417,10 +387,9 @@ class DeliveryQueue:
             is_done = False
             try:
                 is_done = await work()
-            except (errors.Unreachable, errors.DeliveryUncertain) as silent:
+            except (errors.Unreachable, errors.DeliveryUncertain, errors.StorageError) as silent:
+                # A try is committed before it is made.
                 _logger.info("A message waits for %s: %s", self.name, silent)
-            except errors.StorageError:  # a try is committed before it is made: the message waits
-                _logger.warning("A message waits for the disk", exc_info=True)
             if is_done and not repeats:
                 return
             if not is_done:
@@ -432,10 +401,9 @@ class DeliveryQueue:
         self._has_open.clear()
         delivery = await self._store.read(lambda tx: tx.deliveries.next_to_send(self.name))
         if delivery is not None and is_late(delivery.message, now := self._clock.now()):
-            concerns = self._transport.concerns
 
             def step(tx: Transaction) -> Delivery | None:
-                skip_late(tx, self.name, now, concerns)
+                skip_late(tx, self.name, now, self._transport.concerns)
                 return tx.deliveries.next_to_send(self.name)
 
             delivery = await self._store.transact(step)
@@ -508,7 +476,7 @@ class DeliveryQueue:
             try:
                 attempt.ref = await self._sent(delivery, part, attempt)
             except errors.DeliveryFailed as refused:
-                await self._refuse(delivery, str(refused))
+                await self._give_up(delivery, str(refused))
                 return True
         if attempt.ref is None:
             return False
@@ -567,31 +535,28 @@ class DeliveryQueue:
 
     def _conclude(self, delivery: Delivery | None) -> None:
         if delivery is not None and delivery.state is DeliveryState.CONFIRMED:
-            self._forget(delivery.message.id)
-            self._transport.ended(delivery.message, delivery.refs)
+            self._forget(delivery)
 
-    async def _refuse(self, delivery: Delivery, reason: str) -> None:
-        if delivery.refs:
-            reason = f"Only its beginning arrived. {reason}"
-        message, now = delivery.message, self._clock.now()
-        await self._store.transact(
-            lambda tx: tx.deliveries.refuse(self.name, message.id, reason, now)
-        )
-        self._forget(message.id)
-        self._transport.ended(message, delivery.refs)
+    async def _give_up(self, delivery: Delivery, refusal: str | None = None) -> None:
+        """End it: it was refused, or may have arrived."""
+        message_id, now = delivery.message.id, self._clock.now()
 
-    async def _give_up(self, delivery: Delivery) -> None:
-        message = delivery.message
-        await self._store.transact(
-            lambda tx: tx.deliveries.give_up(self.name, message.id, "It may have arrived.")
-        )
-        self._forget(message.id)
-        self._transport.ended(message, delivery.refs)
+        def step(tx: Transaction) -> None:
+            if refusal is None:
+                tx.deliveries.give_up(self.name, message_id, "It may have arrived.")
+            else:
+                reason = f"Only its beginning arrived. {refusal}" if delivery.refs else refusal
+                tx.deliveries.refuse(self.name, message_id, reason, now)
 
-    def _forget(self, message_id: MessageId) -> None:
+        await self._store.transact(step)
+        self._forget(delivery)
+
+    def _forget(self, delivery: Delivery) -> None:
+        message_id = delivery.message.id
         self._unrecorded.pop(message_id, None)
         for key in [each for each in self._attempts if each[0] == message_id]:
             del self._attempts[key]
+        self._transport.ended(delivery.message, delivery.refs)
 
     async def _edit_next(self) -> bool:
         self._has_edits.clear()
@@ -611,7 +576,9 @@ class DeliveryQueue:
                 await self._drop_drafts(delivery)
                 return True
         except errors.DeliveryUncertain:
-            if not self._is_draft_given_up(delivery):
+            # A draft that cannot be edited must not keep the answer back for long.
+            began = self._draft_edits.get(delivery.message.id)
+            if began is None or self._clock.monotonic() - began < _DRAFT_PATIENCE:
                 raise
             await self._drop_drafts(delivery)
             return True
@@ -621,11 +588,6 @@ class DeliveryQueue:
             lambda tx: tx.deliveries.note_shown(self.name, message_id, change)
         )
         return True
-
-    def _is_draft_given_up(self, delivery: Delivery) -> bool:
-        """Whether an answer would be kept back for long by a draft that cannot be edited."""
-        began = self._draft_edits.get(delivery.message.id)
-        return began is not None and self._clock.monotonic() - began >= _DRAFT_PATIENCE
 
     async def _edit(self, delivery: Delivery) -> None:
         """Edit every sent part; if the number of parts differs, as many as there are."""

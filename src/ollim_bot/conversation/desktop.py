@@ -126,15 +126,15 @@ class DesktopWatch:
         return last, news if wanted else ()
 
     async def _replace_answered(self) -> None:
+        def answered(tx: Transaction) -> Sequence[ChatMessage]:
+            waiting = {each.card for each in tx.due_items.open()}
+            known = [tx.messages.get(each) for each in self._asking]
+            return [each for each in known if each and not _is_asking(each, each.id in waiting)]
+
         assert self._reach.desktop is not None
-        for message in await self._store.read(self._answered) if self._asking else ():
+        for message in await self._store.read(answered) if self._asking else ():
             shown, words = self._asking.pop(message.id), _words(message)
             await asyncio.to_thread(self._reach.desktop.replace, shown, self._name(), words)
-
-    def _answered(self, tx: Transaction) -> Sequence[ChatMessage]:
-        waiting = {each.card for each in tx.due_items.open()}
-        known = [tx.messages.get(each) for each in self._asking]
-        return [each for each in known if each and not _is_asking(each, each.id in waiting)]
 
 
 def _words(message: ChatMessage) -> str:

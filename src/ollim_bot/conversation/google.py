@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,16 +10,11 @@ from typing import Protocol
 from uuid import uuid4
 
 from ollim_bot.clock import wait_until_set
-from ollim_bot.conversation import texts
-from ollim_bot.conversation.buttons import Action, Uses
+from ollim_bot.conversation.buttons import Action, refusable
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.calendar import CalendarEvent, event_title
-from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.changes import EVENT, OF_CALENDAR, Changer, ChangeRow, event_words
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.event_cards import (
+from ollim_bot.domain.calendar_events import (
     EVENT_DELETE,
     EVENT_TEXT,
     NO,
@@ -29,14 +23,19 @@ from ollim_bot.domain.event_cards import (
     kept_card,
     question_card,
 )
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.changes import EVENT, OF_CALENDAR, Changer, ChangeRow, event_words
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.google import GoogleRedirect, in_words
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.updates import PendingUpdate, owner_did
-from ollim_bot.errors import EventNotFound, OllimError, StorageError, WrongInput
+from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.integrations.google.login import TIMED_OUT, SignIn
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
+from ollim_bot.logs import unless_refused
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.settings import GoogleAddresses
@@ -55,8 +54,6 @@ _REVOKED = (
     "The connection{whom} at Google was revoked or has expired. `/google-auth` connects it again; "
     "until then I cannot reach what is there."
 )
-
-_logger = logging.getLogger(__name__)
 
 
 class GoogleConnection:
@@ -166,10 +163,9 @@ class GoogleConnection:
             if answer.update:
                 leave_update(tx, update)
 
-        try:
-            await self._store.transact(step)
-        except StorageError:  # the connection is made or not, and `/doctor` says which
-            _logger.warning("The outcome of a sign-in could not be told", exc_info=True)
+        # The connection is made or not, and `/doctor` says which.
+        told = self._store.transact(step)
+        await unless_refused("The outcome of a sign-in could not be told", told)
 
     async def _tell_of_revocations(self) -> None:
         told = None
@@ -211,16 +207,13 @@ class EventButtons:
         # Of two clicks on one button at once, the second finds the event gone.
         self._one_at_a_time = asyncio.Lock()
         self.actions: Mapping[str, Action] = {
-            EVENT_DELETE: Action(self._ask, Uses.NOTHING),
-            f"{EVENT_DELETE}:{YES}": Action(self._delete, Uses.NOTHING),
-            f"{EVENT_DELETE}:{NO}": Action(self._leave, Uses.NOTHING),
+            EVENT_DELETE: refusable(self._ask),
+            f"{EVENT_DELETE}:{YES}": refusable(self._delete),
+            f"{EVENT_DELETE}:{NO}": refusable(self._leave),
         }
 
     async def _ask(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        try:
-            event = await asyncio.to_thread(lambda: self._events().find(button.data))
-        except OllimError as refused:
-            return _refused(refused)
+        event = await asyncio.to_thread(lambda: self._events().find(button.data))
         note = self._poster.note(question_card(event, self._clock.now()))
         asked = replace(note, untrusted=EVENT_TEXT)
         await self._store.transact(lambda tx: self._poster.add_note(tx, asked))
@@ -229,37 +222,27 @@ class EventButtons:
     async def _delete(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         async with self._one_at_a_time:
             event_id = button.data.removeprefix(f"{YES}:")
-            try:
-                event = await asyncio.to_thread(lambda: self._events().delete(event_id))
-            except OllimError as refused:
-                return _refused(refused)
+            event = await asyncio.to_thread(lambda: self._events().delete(event_id))
             card, key = deleted_card(event, self._clock.now()), secrets.token_hex(4)
-            try:
-                await self._store.transact(lambda tx: _settle(tx, message.id, event, card, key))
-            except StorageError:  # the event is deleted all the same
-                _logger.warning("A deleted event could not be shown as such", exc_info=True)
-                return CommandAnswer(f"{card.title}: {card.description}.")
-        return CommandAnswer()
+            settling = self._store.transact(lambda tx: _settle(tx, message.id, event, card, key))
+            is_shown = await unless_refused("A deleted event could not be shown as such", settling)
+        return CommandAnswer("" if is_shown else f"{card.title}: {card.description}.")
 
     async def _leave(self, _: str, message: ChatMessage, __: Button) -> CommandAnswer:
         await self._store.transact(lambda tx: _show(tx, message.id, kept_card))
         return CommandAnswer()
 
 
-def _refused(refused: OllimError) -> CommandAnswer:
-    is_gone = isinstance(refused, EventNotFound)
-    return CommandAnswer(texts.EVENT_GONE if is_gone else str(refused), is_error=True)
-
-
 def _settle(
     tx: Transaction, message: MessageId, event: CalendarEvent, card: Card, key: str
-) -> None:
+) -> bool:
     _show(tx, message, lambda _: card)
     place, words = f"{EVENT}:{event.id}", event_words(event)
     row = ChangeRow(key, tx.now, place, Changer.BUTTON, words, None, untrusted=OF_CALENDAR)
     tx.changes.put(row)
     update = owner_did(tx.now, f'User deleted event "{event_title(event)}".', f"event-{key}")
     leave_update(tx, replace(update, untrusted=EVENT_TEXT.source))
+    return True
 
 
 def _show(tx: Transaction, message_id: MessageId, change: Callable[[Card], Card]) -> None:

@@ -163,8 +163,11 @@ class MessagePoster:
         def step(tx: Transaction) -> PingVerdict:
             if tx.messages.get(message.id) is not None or was_held(tx, message):
                 return PingAllowed(Charge.NOTHING)
-            if item is not None and _is_delivered_plainly(tx, item):
-                return PingRefused(REMINDED)
+            if item is not None:
+                # The program or the sentinel may have delivered it; a refusal does not count.
+                plain = delivery_id(Occurrence.parse(item.occurrence))
+                if tx.messages.get(plain) is not None and not tx.deliveries.is_refused(plain):
+                    return PingRefused(REMINDED)
             verdict: PingVerdict = PingAllowed(Charge.NOTHING)
             if pay is not None:
                 verdict = tx.budget.take(pay)
@@ -303,12 +306,6 @@ class MessagePoster:
         """Add the note, in the open fork if there is one."""
         in_fork = tx.fork.get() is not None
         self.add_to_log(tx, replace(note, in_fork=in_fork))
-
-
-def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:
-    """Whether the program or the sentinel has delivered it; a refused message does not count."""
-    plain = delivery_id(Occurrence.parse(item.occurrence))
-    return tx.messages.get(plain) is not None and not tx.deliveries.is_refused(plain)
 
 
 _NEWEST = 500

@@ -1,10 +1,10 @@
-"""Notices of the program: posted in the conversation, and left as an update for the agent."""
+"""Notices of the program, posted and left for the agent; the gate of a full disk among them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,12 +16,16 @@ from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import with_dates
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.taint import Untrusted, marked_taint
+from ollim_bot.domain.text import FROM_UNTRUSTED, counted, shortened
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
+from ollim_bot.settings import channel_label
+from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.steps import hold, leave_notice, new_notice, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
@@ -122,27 +126,21 @@ class Notices:
         self._poster.add_to_log(tx, _message(MessageId(f"notice-{untold[0].id}"), untold, now))
 
     async def _post_in_time(self) -> None:
-        try:
-            while self._unkept:
-                await self._keep(self._unkept[0])
-                self._unkept.pop(0)
-                await self._show_unkept()
-            # Wait for further notices. Each new one may shorten the wait, and none prolongs it.
-            ends_at = await self._earliest()
-            while (left := ends_at - self._clock.monotonic()) > 0:
-                self._wanted.clear()
-                await wait_until_set(self._wanted, self._clock, left)
-                ends_at = min(ends_at, await self._earliest())
+        while self._unkept:
+            await self._keep(self._unkept[0])
+            self._unkept.pop(0)
+            await self._show_unkept()
+        # Wait for further notices. Each new one may shorten the wait, and none prolongs it.
+        ends_at = await self._earliest()
+        while (left := ends_at - self._clock.monotonic()) > 0:
+            self._wanted.clear()
+            await wait_until_set(self._wanted, self._clock, left)
+            ends_at = min(ends_at, await self._earliest())
+        if await self._untold():
+            await self._state.until_idle()
+            await self.flush()
             if await self._untold():
-                await self._state.until_idle()
-                await self.flush()
-                if await self._untold():
-                    self._wanted.set()
-        except StorageError as refused:
-            _logger.warning("A notice has to wait: %s", refused)
-            await self._store.until_writable()
-            await self._clock.sleep(5.0)
-            self._wanted.set()
+                self._wanted.set()
 
     async def _show_unkept(self) -> None:
         await self._board.show_unkept(self._unkept[0].text if self._unkept else "")
@@ -175,7 +173,7 @@ R = TypeVar("R")
 
 
 class DiskGate:
-    """Resumes work that a full or failing disk stopped, as soon as the disk takes writes again."""
+    """Repeats work that a full or failing disk stopped, until the disk takes it."""
 
     def __init__(self, store: Store, notices: Notices, clock: Clock) -> None:
         self._store = store
@@ -183,35 +181,135 @@ class DiskGate:
         self._clock = clock
 
     async def commit(
-        self, step: Step[R], hurry: asyncio.Event | None = None, notice: Notice | None = None
+        self,
+        step: Step[R],
+        hurry: asyncio.Event | None = None,
+        notice: Notice | None = None,
+        meanwhile: Callable[[], Awaitable[object]] | None = None,
     ) -> R:
-        """Commit the step together with the notice, as soon as the disk takes them.
+        """Commit the step together with the notice, which is shown as a problem while it waits."""
 
-        While it waits, the notice is shown as a problem. Once `hurry` is set, it stops waiting and
-        raises `StorageError`.
+        def both(tx: Transaction) -> R:
+            if notice is not None:
+                leave_notice(tx, notice, tx.now)
+            return step(tx)
+
+        if notice is not None:
+            key, for_reminder = notice.key, notice.for_reminder
+            meanwhile = partial(self._notices.tell, notice.text, key=key, for_reminder=for_reminder)
+        return await self.repeat(partial(self._store.transact, both), hurry, meanwhile)
+
+    async def repeat(
+        self,
+        work: Callable[[], Awaitable[R]],
+        hurry: asyncio.Event | None = None,
+        meanwhile: Callable[[], Awaitable[object]] | None = None,
+    ) -> R:
+        """Do the work, again while the disk refuses it. Once a day, tell the owner why it waits.
+
+        `meanwhile` is called after each refusal. Once `hurry` is set, this raises `StorageError`
+        instead of waiting.
         """
         while True:
             is_last = hurry is not None and hurry.is_set()
             try:
-                both = step if notice is None else partial(_with_notice, step, notice)
-                return await self._store.transact(both)
+                return await work()
             except StorageError as refused:
                 if is_last:
                     raise
-                if notice is not None:
-                    await self._notices.tell(
-                        notice.text, key=notice.key, for_reminder=notice.for_reminder
-                    )
-                await self.wait(refused, hurry)
-
-    async def wait(self, refused: StorageError, hurry: asyncio.Event | None = None) -> None:
-        """Wait for a moment, or until `hurry` is set. Once a day, tell the owner why work waits."""
-        _logger.warning("Work stands still: %s", refused)
-        key = f"{refused} {self._clock.now():%Y-%m-%d}"
-        await self._notices.tell(str(refused), key=key, for_reminder=True)
-        await wait_until_set(hurry or asyncio.Event(), self._clock, 5.0)
+                if meanwhile is not None:
+                    await meanwhile()
+                _logger.warning("Work stands still: %s", refused)
+                key = f"{refused} {self._clock.now():%Y-%m-%d}"
+                await self._notices.tell(str(refused), key=key, for_reminder=True)
+                await wait_until_set(hurry or asyncio.Event(), self._clock, 5.0)
 
 
-def _with_notice(step: Step[R], notice: Notice, tx: Transaction) -> R:
-    leave_notice(tx, notice, tx.now)
-    return step(tx)
+# So many seconds a failure is not told while another channel may still bring the message.
+_UNTIL_MET = 90.0
+
+
+class FailureNotices:
+    """Reports each failed delivery once, also after a crash.
+
+    What another channel has brought is no failure; while that is open, the report waits a
+    little. A file may be missing there, so it is reported unless the message must come. A
+    failed delivery of such a notice is not reported, since its notice would fail too.
+    """
+
+    def __init__(self, store: Store, tell: Callable[..., Awaitable[object]], clock: Clock) -> None:
+        self._store = store
+        self._tell = tell
+        self._clock = clock
+        self._waiting: dict[tuple[str, int], float] = {}
+
+    async def run(self) -> None:
+        """Report failures until cancelled."""
+        with self._store.changes("deliveries") as has_changed:
+            while True:
+                has_changed.clear()
+                await wait_until_set(has_changed, self._clock, await self._tell_all())
+
+    async def _tell_all(self) -> float | None:
+        """Report what may be reported; returns for how many seconds the others wait at most."""
+        while True:
+            failed = await self._store.read(_failures)
+            self._waiting = {
+                each.place: self._waiting.get(each.place, self._clock.monotonic() + _UNTIL_MET)
+                for each, elsewhere in failed
+                if DeliveryState.OPEN in elsewhere
+            }
+            now = self._clock.monotonic()
+            waits = {place: end - now for place, end in self._waiting.items() if end > now}
+            ready = [one for one in failed if _is_met(*one) or one[0].place not in waits]
+            if not ready:
+                return min(waits.values(), default=None)
+            for each, elsewhere in ready:
+                await self._conclude(each, is_met=_is_met(each, elsewhere))
+
+    async def _conclude(self, delivery: Delivery, *, is_met: bool) -> None:
+        channel, message = delivery.channel, delivery.message
+        if is_met:
+            _logger.info("A message that %s has not shown came by another channel", channel)
+        elif message.author is Author.PROGRAM:
+            _logger.warning("A notice did not arrive on %s: %s", channel, delivery.reason)
+        else:
+            await self._tell(
+                sentence_about(delivery),
+                key=f"message {message.id} {channel}",
+                for_reminder=message.occurrence.startswith(JobKind.REMINDER),
+            )
+        await self._store.transact(lambda tx: tx.deliveries.note_told(channel, message.id))
+
+
+def _failures(tx: Transaction) -> list[tuple[Delivery, set[DeliveryState]]]:
+    """The failures that are not told yet, each with how far the other channels are."""
+    return [
+        (
+            failed,
+            {
+                each.state
+                for each in tx.deliveries.of_message(failed.message.id)
+                if each.channel != failed.channel
+            },
+        )
+        for failed in tx.deliveries.untold(50)
+    ]
+
+
+def _is_met(failed: Delivery, elsewhere: set[DeliveryState]) -> bool:
+    message = failed.message
+    is_whole = message.must or not message.attachments
+    return is_whole and DeliveryState.CONFIRMED in elsewhere
+
+
+def sentence_about(delivery: Delivery) -> str:
+    message, name = delivery.message, channel_label(delivery.channel)
+    title = "" if message.card is None else message.card.title
+    line = " ".join((message.text or title or counted(len(message.attachments), "file")).split())
+    # The agent is told these too, so they are not untrusted words or names of files.
+    words = FROM_UNTRUSTED if message.untrusted is not None else shortened(line, 60)
+    if delivery.state is DeliveryState.REFUSED:
+        why = delivery.reason.rstrip(".")
+        return f"This did not arrive on {name}: “{words}” ({why}). It is on the page."
+    return f"I cannot tell whether this arrived on {name}: “{words}”. It is on the page."

@@ -15,7 +15,6 @@ from itertools import count
 from typing import NamedTuple, TypeVar
 
 from ollim_bot.conversation.desktop import ONLY_HERE, Reach
-from ollim_bot.domain.added_lines import AddedLine
 from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
 from ollim_bot.domain.changes import Changer, ChangeRow, task_words
 from ollim_bot.domain.job_kinds import JobKind
@@ -26,6 +25,7 @@ from ollim_bot.domain.phrases.rhythm import parse_rhythm
 from ollim_bot.domain.quick_add import NewTask, QuickAdd, QuickLine, plain_line
 from ollim_bot.domain.quiet import QuietSettings, quiet_until
 from ollim_bot.domain.repeats import read_rhythm
+from ollim_bot.domain.surface_state import AddedLine
 from ollim_bot.domain.tasks import FILE_LIST, Task, due_words, one_line
 from ollim_bot.domain.text import literal
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.buttons import Action, Uses
+from ollim_bot.conversation.buttons import Action, Uses, refusable
 from ollim_bot.conversation.delivery import record_fork_message
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState, StatusBoard
@@ -63,32 +62,22 @@ def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
         tx.ledger.append(LedgerRow(now, RELEASED, Occurrence.parse(message.occurrence), facts))
     if tx.config.get().receipt_in_digest:
         digest = replace(digest, receipt=receipt_for(tx, told_day(now), now, None).sentence(now))
-    _close_oldest(tx, poster, digest)
-    poster.add_to_log(tx, _drawn(tx, digest), _sender(digest))
-    if len(held) == 1:
-        record_fork_message(tx, held[0].message, _sender(digest))
-
-
-def _sender(digest: Digest) -> Sender:
-    """A reply to the only line leads to the session that said it."""
+    if digest.has_buttons:
+        before = tx.digests.get()
+        after = before.with_new(digest)
+        tx.digests.put(after)
+        for each in before.kept:
+            # One that is kept no longer loses its buttons.
+            old = tx.messages.get(each.id)
+            if after.find(each.id) is None and old is not None and old.card is not None:
+                poster.add_to_log(tx, replace(old, card=old.card._replace(buttons=())))
+    # A reply to the only line leads to the session that said it.
+    only = digest.entries[0] if len(digest.entries) == 1 else None
     charge = Charge.TOKEN if digest.pings else Charge.NOTHING
-    if len(digest.entries) > 1:
-        return Sender(charge)
-    return Sender(charge, digest.entries[0].fork, digest.entries[0].parent)
-
-
-def _close_oldest(tx: Transaction, poster: MessagePoster, digest: Digest) -> None:
-    """Keep the digest if it has buttons; one that is kept no longer loses its own."""
-    if not digest.has_buttons:
-        return
-    before = tx.digests.get()
-    after = before.with_new(digest)
-    tx.digests.put(after)
-    for each in before.kept:
-        message = tx.messages.get(each.id)
-        if after.find(each.id) is None and message is not None and message.card is not None:
-            closed = message.card._replace(buttons=())
-            poster.add_to_log(tx, replace(message, card=closed))
+    sender = Sender(charge, only.fork, only.parent) if only is not None else Sender(charge)
+    poster.add_to_log(tx, _drawn(tx, digest), sender)
+    if len(held) == 1:
+        record_fork_message(tx, held[0].message, sender)
 
 
 def _drawn(tx: Transaction, digest: Digest) -> ChatMessage:
@@ -111,60 +100,16 @@ def _redraw(tx: Transaction, poster: MessagePoster, digest: Digest) -> None:
         poster.add_to_log(tx, replace(message, text=drawn.text, card=drawn.card))
 
 
-class DigestButtons:
-    """Shows a message that a line only names, and turns the pages of a digest."""
-
-    def __init__(self, store: Store, poster: MessagePoster) -> None:
-        self._store = store
-        self._poster = poster
-        self.actions: Mapping[str, Action] = {
-            SHOW_HELD: Action(self._show, Uses.NOTHING),
-            TURN_PAGE: Action(self._turn, Uses.NOTHING),
-        }
-
-    async def _show(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
-        def step(tx: Transaction) -> bool:
-            digest = tx.digests.get().find(message.id)
-            held = None if digest is None else digest.find(button.data)
-            if digest is None or held is None or tx.messages.get(held.message.id) is not None:
-                return False
-            # The digest has paid for it.
-            sender = Sender(Charge.NOTHING, held.fork, held.parent)
-            if waits_for_digest(held, tx.due_items.get(held.item) if held.item else None):
-                self._poster.add_to_log(tx, held.message, sender)
-            _redraw(tx, self._poster, digest)
-            return True
-
-        return _answer(is_done=await self._store.transact(step))
-
-    async def _turn(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
-        def step(tx: Transaction) -> bool:
-            digest = tx.digests.get().find(MessageId(message.id))
-            if digest is None or not button.data.isdecimal():
-                return False
-            turned = replace(digest, page=int(button.data))
-            tx.digests.change(lambda known: known.changed(turned))
-            _redraw(tx, self._poster, turned)
-            return True
-
-        return _answer(is_done=await self._store.transact(step))
-
-
-def _answer(*, is_done: bool) -> CommandAnswer:
-    return CommandAnswer() if is_done else CommandAnswer(texts.BUTTON_USED, is_error=True)
-
-
 # The wall clock may be set, or the machine may sleep.
 _LONGEST_SLEEP = 30.0
 _CAUSES = frozenset({"held", "quiet", "config", "zone"})
-
-_logger = logging.getLogger(__name__)
 
 
 class QuietWatch:
     """Shows whether it is quiet. When the quiet ends, posts everything that waited as one digest.
 
-    The digest is posted once, and never during a turn. Its lines follow the answers to them.
+    The digest is posted once, and never during a turn. Its lines follow the answers to them; its
+    buttons show a message that a line only names, and turn its pages.
     """
 
     def __init__(
@@ -181,6 +126,10 @@ class QuietWatch:
         self._board = board
         self._clock = clock
         self._changed = asyncio.Event()
+        self.actions: Mapping[str, Action] = {
+            SHOW_HELD: Action(self._show, Uses.NOTHING),
+            TURN_PAGE: Action(self._turn, Uses.NOTHING),
+        }
 
     async def run(self) -> None:
         """Watch the clock and the settings, and the items of digests, until cancelled."""
@@ -218,15 +167,45 @@ class QuietWatch:
         elif has_waiting:
             await self._state.until_idle()
             now = self._clock.now()
-            await self._store.transact(lambda tx: self._end_quiet(tx, now))
+
+            def end(tx: Transaction) -> None:
+                if not is_quiet(quiet_settings(tx), now):
+                    add_digest(tx, self._poster, now)
+
+            await self._store.transact(end)
         elif settings.hours is not None:
             await wait_until_set(self._changed, self._clock, _LONGEST_SLEEP)
         else:
             await self._changed.wait()
 
-    def _end_quiet(self, tx: Transaction, now: datetime) -> None:
-        if not is_quiet(quiet_settings(tx), now):
-            add_digest(tx, self._poster, now)
+    async def _show(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
+        def step(tx: Transaction) -> bool:
+            digest = tx.digests.get().find(message.id)
+            held = None if digest is None else digest.find(button.data)
+            if digest is None or held is None or tx.messages.get(held.message.id) is not None:
+                return False
+            # The digest has paid for it.
+            sender = Sender(Charge.NOTHING, held.fork, held.parent)
+            if waits_for_digest(held, tx.due_items.get(held.item) if held.item else None):
+                self._poster.add_to_log(tx, held.message, sender)
+            _redraw(tx, self._poster, digest)
+            return True
+
+        is_done = await self._store.transact(step)
+        return CommandAnswer() if is_done else CommandAnswer(texts.BUTTON_USED, is_error=True)
+
+    async def _turn(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
+        def step(tx: Transaction) -> bool:
+            digest = tx.digests.get().find(MessageId(message.id))
+            if digest is None or not button.data.isdecimal():
+                return False
+            turned = replace(digest, page=int(button.data))
+            tx.digests.change(lambda known: known.changed(turned))
+            _redraw(tx, self._poster, turned)
+            return True
+
+        is_done = await self._store.transact(step)
+        return CommandAnswer() if is_done else CommandAnswer(texts.BUTTON_USED, is_error=True)
 
 
 _LONGEST = timedelta(days=3)
@@ -243,14 +222,11 @@ class QuietCommands:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self.actions: Mapping[str, Action] = {QUIET: Action(self._press)}
+        self.actions: Mapping[str, Action] = {QUIET: refusable(self._press, Uses.ITSELF)}
 
     async def _press(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         now = self._clock.now()
-        try:
-            until = chosen_end(f"{_UNTIL}{button.data}", now)
-        except WrongInput as refused:
-            return CommandAnswer(str(refused), is_error=True)
+        until = chosen_end(f"{_UNTIL}{button.data}", now)
         return CommandAnswer(await self._store.transact(lambda tx: _begun(tx, until, now)))
 
     async def quiet(self, call: CommandCall) -> str:

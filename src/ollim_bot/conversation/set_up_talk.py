@@ -15,9 +15,9 @@ from zlib import crc32
 
 from ollim_bot import __version__
 from ollim_bot.conversation.commands.dispatcher import HELP_BUTTON
-from ollim_bot.conversation.commands.program import SET_UP
+from ollim_bot.conversation.commands.handlers import SET_UP
 from ollim_bot.conversation.message_poster import MessagePoster, note_of
-from ollim_bot.domain.answer_words import meaning_of
+from ollim_bot.domain.answers import meaning_of
 from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonStyle, Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage
@@ -30,6 +30,7 @@ from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import OllimError, StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock
 from ollim_bot.store.steps import set_by_owner, store_prompts
 from ollim_bot.store.store import Store
@@ -78,11 +79,14 @@ class SetUpTalk:
         self._wish = prompt.partition("\n")[0]
         self._poster = poster
         self._clock = clock
-        self._name = name
         self._program = program
+
+        def ask_bot_name(tx: Transaction, _now: datetime) -> str:
+            return f"Do I keep the name {tx.names.get().bot or name}? Say yes, or give me another."
+
         self._questions = (
             _Question(lambda _tx, _now: "What shall I call you?", _take_owner_name),
-            _Question(self._ask_bot_name, _take_bot_name, is_yes_enough=True),
+            _Question(ask_bot_name, _take_bot_name, is_yes_enough=True),
             _Question(_ask_zone, self._take_zone, is_yes_enough=True),
             _Question(lambda _tx, _now: _QUIET, _take_quiet_hours),
             _Question(lambda _tx, _now: _FORGET, lambda _tx, _text: None),
@@ -149,10 +153,6 @@ class SetUpTalk:
             card = question.card._replace(buttons=())
             self._poster.add_note(tx, replace(question, card=card))
 
-    def _ask_bot_name(self, tx: Transaction, _now: datetime) -> str:
-        name = tx.names.get().bot or self._name
-        return f"Do I keep the name {name}? Say yes, or give me another."
-
     def _take_zone(self, tx: Transaction, text: str) -> _Answer | None:
         if len(text) > _LONGEST_ANSWER or len(text.split()) > 3:
             return None
@@ -212,19 +212,15 @@ def _name_in(text: str) -> str | None:
 
 
 def _take_owner_name(tx: Transaction, text: str) -> _Answer | None:
-    name = _name_in(text)
-    if name is None:
-        return None
-    tx.names.change(lambda known: GivenNames(name, known.bot))
-    return _Answer(f"Hello, {name}.")
+    if name := _name_in(text):
+        tx.names.change(lambda known: GivenNames(name, known.bot))
+    return _Answer(f"Hello, {name}.") if name else None
 
 
 def _take_bot_name(tx: Transaction, text: str) -> _Answer | None:
-    name = _name_in(text)
-    if name is None:
-        return None
-    tx.names.change(lambda known: GivenNames(known.user, name))
-    return _Answer(f"I am {name} from now on.")
+    if name := _name_in(text):
+        tx.names.change(lambda known: GivenNames(known.user, name))
+    return _Answer(f"I am {name} from now on.") if name else None
 
 
 def _take_quiet_hours(tx: Transaction, text: str) -> _Answer | None:
@@ -291,19 +287,18 @@ class Greeting:
         async with self._one_at_a_time:
             if self._is_said:
                 return
-            try:
-                await self._store.transact(self._greeting())
-            except StorageError:
-                _logger.warning("The greeting could not be kept", exc_info=True)
-                return
-            self._is_said = True
+            greeting = self._store.transact(self._greeting())
+            self._is_said = bool(await unless_refused("The greeting could not be kept", greeting))
 
-    def _greeting(self) -> Step[None]:
+    def _greeting(self) -> Step[bool]:
         now = self._clock.now()
         inquiry = ButtonPrompt(secrets.token_hex(4), self._prompt, now.timestamp())
 
-        def step(tx: Transaction) -> None:
-            if _is_first(tx):
+        def step(tx: Transaction) -> bool:
+            newest = tx.messages.page(100)
+            is_silent = all(each.message.author is Author.PROGRAM for each in newest)
+            # No conversation has begun: messages of the program alone do not count.
+            if is_silent and tx.messages.get(_WELCOME) is None and tx.session.get() is None:
                 tx.inquiries.change(lambda known: known.stored(inquiry))
                 card = welcome_card(tx.names.get().bot or self._name, inquiry.key)
                 welcome = ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card)
@@ -311,6 +306,7 @@ class Greeting:
             else:
                 self._come_back(tx, now)
             tx.presence.change(Presence.greeted)
+            return True
 
         return step
 
@@ -334,13 +330,6 @@ class Greeting:
             _logger.warning("That the bot runs could not be written down", exc_info=True)
             return refused
         return None
-
-
-def _is_first(tx: Transaction) -> bool:
-    """Whether no conversation has begun: messages of the program alone do not count."""
-    newest = tx.messages.page(100)
-    is_silent = all(each.message.author is Author.PROGRAM for each in newest)
-    return is_silent and tx.messages.get(_WELCOME) is None and tx.session.get() is None
 
 
 def welcome_card(name: str, key: str) -> Card:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import TypeVar
+from uuid import uuid4
 
 from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.forks import Fork, entry_id
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.inbox import Inbox, InboxRow
+from ollim_bot.domain.inbox import Accepted, CommandCall, Inbox, InboxRow, InputId
 from ollim_bot.domain.moments import elapsed, midnight_after
 from ollim_bot.domain.text import with_program
-from ollim_bot.errors import StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock, OpenFork, Status, TurnStart
 from ollim_bot.store.steps import careful_session, was_a_job_set
 from ollim_bot.store.store import Store
@@ -24,11 +26,10 @@ from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 _Published = tuple[Inbox, SessionId | None, Fork | None]
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 # The wall clock may be set, or the machine may sleep.
 _LONGEST_WAIT = 3600.0
-
-_logger = logging.getLogger(__name__)
 
 
 class ConversationState:
@@ -76,6 +77,13 @@ class ConversationState:
 
     async def append(self, *rows: InboxRow) -> None:
         await self.transact(lambda tx: tx.inbox.append(*rows))
+
+    async def queue(
+        self, command: str, now: datetime, surface: str = "", arguments: Mapping[str, str] = _NONE
+    ) -> None:
+        """Add a command to the inbox that a button or the program asks for."""
+        call = CommandCall(InputId(uuid4().hex), surface, now, command, arguments)
+        await self.append(Accepted(now, call))
 
     async def until_idle(self) -> None:
         while not self.is_idle:
@@ -153,18 +161,19 @@ class StatusBoard:
     async def load(self) -> None:
         """Read what the owner has chosen, whether a job was set, and what makes it careful."""
         has_jobs = self._status.has_jobs
-        try:
-            config, names, has_jobs, careful = await self._store.read(
-                lambda tx: (
-                    tx.config.get(),
-                    tx.names.get(),
-                    has_jobs or was_a_job_set(tx),
-                    careful_session(tx),
-                )
+        reading = self._store.read(
+            lambda tx: (
+                tx.config.get(),
+                tx.names.get(),
+                has_jobs or was_a_job_set(tx),
+                careful_session(tx),
             )
-        except StorageError:  # the status keeps what was last known
-            _logger.warning("The settings could not be read", exc_info=True)
+        )
+        read = await unless_refused("The settings could not be read", reading)
+        if read is None:
+            # The status keeps what was last known.
             return
+        config, names, has_jobs, careful = read
         chosen = config.model_main or self._default.model
         if chosen != self._status.model:
             self._state.answering = ""

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent, TurnEnded
-from ollim_bot.errors import StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import ChatSurface, Surface, TurnStart
 from ollim_bot.store.store import Store
 
@@ -54,17 +54,18 @@ class SurfaceFanout:
     async def catch_up(self) -> None:
         """Return when the surfaces were given every change that is in the log now."""
         async with self._one_at_a_time:
-            try:
-                while self._change is not None and (
-                    changes := await self.store.read(
-                        lambda tx, since=self._change: tx.messages.since_change(since, 100)  # type: ignore[misc]
-                    )
-                ):
-                    for each in changes:
-                        await self.show(each.message, each.change)
-                        self._change = each.change
-            except StorageError:
-                _logger.exception("The log could not be read; the next change is tried again")
+            # After a refusal, the next change is tried again.
+            await unless_refused("The log could not be read", self._show_changes())
+
+    async def _show_changes(self) -> None:
+        while self._change is not None and (
+            changes := await self.store.read(
+                lambda tx, since=self._change: tx.messages.since_change(since, 100)  # type: ignore[misc]
+            )
+        ):
+            for each in changes:
+                await self.show(each.message, each.change)
+                self._change = each.change
 
     async def show(self, message: ChatMessage, change: int = 0) -> None:
         """Show a message; `change` is 0 for one that is not in the log."""
@@ -150,10 +151,9 @@ class Presentation:
         """Show the messages that the turn has committed, then the end of the turn."""
         try:
             await self._fanout.catch_up()
-            committed = await self._fanout.store.read(lambda tx: tx.messages.of_turn(self._turn))
-            last = replace(last, messages=tuple(each.message.id for each in committed))
-        except StorageError:
-            _logger.warning("The messages of a turn could not be read", exc_info=True)
+            reading = self._fanout.store.read(lambda tx: tx.messages.of_turn(self._turn))
+            committed = await unless_refused("The messages of a turn could not be read", reading)
+            last = replace(last, messages=tuple(each.message.id for each in committed or ()))
         finally:
             for queue in self._queues:
                 queue.put_nowait(last)

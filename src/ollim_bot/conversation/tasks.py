@@ -1,4 +1,4 @@
-"""`/tasks`, and the buttons that tick and delete a task, each with an Undo.
+"""`/tasks`, and the buttons that tick, delete and break down a task, each with an Undo.
 
 A click is noted with its Undo before the list is changed, so that a crash in between loses neither;
 the next start carries out what was noted."""
@@ -10,19 +10,20 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.buttons import Action, Uses
+from ollim_bot.conversation.buttons import Action, Receive, Uses, refusable
 from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.domain.breakdowns import STEPS, TYPE_STEPS, steps_in
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import OF_CLICK, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.due_items import MOVE, UNDO
+from ollim_bot.domain.due_items import BREAK_DOWN, MOVE, UNDO
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.inbox import CommandCall
+from ollim_bot.domain.inbox import CommandCall, InputId
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.task_cards import (
     MOVE_TASKS,
@@ -38,9 +39,12 @@ from ollim_bot.domain.task_cards import (
 )
 from ollim_bot.domain.tasks import FILE_LIST, TASK, TASK_DELETE, TASK_DONE, DeletedTask, Task
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.errors import OllimError, StorageError, TaskNotFound, WrongInput
+from ollim_bot.errors import OllimError, TaskNotFound, WrongInput
 from ollim_bot.integrations.tasks import has_service
-from ollim_bot.ports import Clock, TaskList
+from ollim_bot.logs import unless_refused
+from ollim_bot.ports import Clock, IncomingMessage, TaskList
+from ollim_bot.prompts.turns import break_down_request
+from ollim_bot.store.breakdowns import StepWriter, ask_for_steps, ask_for_unanswered
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.task_undo import begin_click, end_click, withdraw_click
@@ -57,7 +61,7 @@ _Look = Callable[[str], tuple[Task, str]]
 
 
 class TaskCommands:
-    """Shows the open tasks. A click acts at once and can be undone.
+    """Shows the open tasks, and moves those of the file. A click acts at once and can be undone.
 
     `tasks` returns the list that is in use now; it is called in a thread.
     """
@@ -74,7 +78,8 @@ class TaskCommands:
         self.actions: Mapping[str, Action] = {
             TASK_DONE: self._action(self._to_complete),
             TASK_DELETE: self._action(self._to_delete),
-            f"{UNDO}:{TASK}": Action(self._undo, Uses.NOTHING),
+            f"{UNDO}:{TASK}": refusable(self._undo),
+            f"{MOVE}:{MOVE_TASKS}": Action(self._move_all, Uses.NOTHING),
         }
 
     async def show(self, call: CommandCall) -> str:
@@ -123,32 +128,27 @@ class TaskCommands:
         return deleted.task, deleted.receipt
 
     def _action(self, look: _Look) -> Action:
-        async def run(_: str, message: ChatMessage, button: Button) -> CommandAnswer:
+        async def click(_: str, message: ChatMessage, button: Button) -> CommandAnswer:
             async with self._one_at_a_time:
-                return await self._click(message, button, look)
+                # The day on the page is no message of the log.
+                logged = await self._store.read(lambda tx: tx.messages.get(message.id))
+                card = (logged and logged.card) or message.card
+                if card is None or button not in card.buttons:
+                    return CommandAnswer(texts.BUTTON_USED, is_error=True)
+                task, receipt = await asyncio.to_thread(look, button.data)
+                undo = TaskUndo(
+                    secrets.token_hex(4),
+                    task,
+                    receipt,
+                    message.id,
+                    replaced_by_undo(card, button),
+                    line_of(card, button),
+                    self._clock.now(),
+                )
+                await self._carry_out(TaskStep(undo))
+                return CommandAnswer()
 
-        return Action(run, Uses.NOTHING)
-
-    async def _click(self, message: ChatMessage, button: Button, look: _Look) -> CommandAnswer:
-        # The day on the page is no message of the log.
-        logged = await self._store.read(lambda tx: tx.messages.get(message.id))
-        card = (logged and logged.card) or message.card
-        if card is None or button not in card.buttons:
-            return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        try:
-            task, receipt = await asyncio.to_thread(look, button.data)
-        except OllimError as refused:
-            return refused_answer(refused)
-        undo = TaskUndo(
-            secrets.token_hex(4),
-            task,
-            receipt,
-            message.id,
-            replaced_by_undo(card, button),
-            line_of(card, button),
-            self._clock.now(),
-        )
-        return await self._carry_out(TaskStep(undo))
+        return refusable(click)
 
     async def _undo(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         async with self._one_at_a_time:
@@ -158,27 +158,22 @@ class TaskCommands:
             if undo is None or undo.is_over(self._clock.now()):
                 return CommandAnswer(texts.UNDO_OVER, is_error=True)
             is_begun = any(each.undo == undo for each in known.begun)
-            return await self._carry_out(TaskStep(undo, takes_back=True), may_be_there=is_begun)
+            await self._carry_out(TaskStep(undo, takes_back=True), may_be_there=is_begun)
+        return CommandAnswer()
 
-    async def _carry_out(self, step: TaskStep, *, may_be_there: bool = False) -> CommandAnswer:
+    async def _carry_out(self, step: TaskStep, *, may_be_there: bool = False) -> None:
         """Note the click, change the list, and end the note; a refusal shows all as it was."""
-        try:
-            await self._store.transact(lambda tx: begin_click(tx, step))
-        except OllimError as refused:
-            return refused_answer(refused)
+        await self._store.transact(lambda tx: begin_click(tx, step))
+        end, refusal = end_click, None
         try:
             await asyncio.to_thread(self._change, step, may_be_there=may_be_there)
         except OllimError as refused:
-            await self._end(step, withdraw_click)
-            return refused_answer(refused)
-        await self._end(step, end_click)
-        return CommandAnswer()
-
-    async def _end(self, step: TaskStep, end: Callable[[Transaction, TaskStep], None]) -> None:
-        try:
-            await self._store.transact(lambda tx: end(tx, step))
-        except StorageError:  # what was clicked is done all the same; it is looked at again
-            _logger.warning("The end of a click on a task could not be noted", exc_info=True)
+            end, refusal = withdraw_click, refused
+        # What was clicked is done all the same; it is looked at again.
+        ending = self._store.transact(lambda tx: end(tx, step))
+        await unless_refused("The end of a click on a task could not be noted", ending)
+        if refusal is not None:
+            raise refusal
 
     def _change(self, step: TaskStep, *, may_be_there: bool) -> None:
         """Change the list. `may_be_there` says that it may have been changed so already."""
@@ -188,8 +183,77 @@ class TaskCommands:
             change(undo.task.id)
         elif not step.takes_back:
             tasks.delete(undo.task.id)
-        elif not (may_be_there and _is_in(tasks, undo.task)):
+        elif not may_be_there or not any(
+            is_same(each, undo.task) for each in tasks.tasks(undo.task.list, with_done=True)
+        ):
             tasks.restore(DeletedTask(undo.task, undo.receipt))
+
+    async def offer_move(self) -> None:
+        """Offer to move the tasks once there is a service and something to move; until cancelled.
+
+        A task is added to the service before it leaves the file, so none is lost. It is noted
+        before it is added: one that may have arrived is looked for before it is added again, so
+        none comes twice.
+        """
+        while True:
+            # A list that cannot be read now is looked at again.
+            with suppress(OllimError):
+                await self._offer()
+            await self._clock.sleep(300.0)
+
+    async def _offer(self) -> None:
+        if (await self._store.read(lambda tx: tx.task_moves.get())).is_offered:
+            return
+        waiting = await asyncio.to_thread(self._waiting)
+        if not waiting:
+            return
+        note = self._poster.note(offer_card(len(waiting)), name="task-move-offer")
+
+        def step(tx: Transaction) -> None:
+            if not tx.task_moves.get().is_offered:
+                self._poster.add_note(tx, note)
+                tx.task_moves.change(lambda moves: replace(moves, is_offered=True))
+
+        await self._store.transact(step)
+
+    def _waiting(self) -> Sequence[Task]:
+        tasks = self._tasks()
+        return tasks.tasks(FILE_LIST) if has_service(tasks) else ()
+
+    async def _move_all(self, _: str, message: ChatMessage, __: Button) -> CommandAnswer:
+        async with self._one_at_a_time:
+            moved = 0
+            try:
+                for task in await asyncio.to_thread(self._waiting):
+                    await self._move(task)
+                    moved += 1
+            except OllimError as refused:
+                done = f"{moved_words(moved)}. " if moved else ""
+                left = "The others are still in tasks.md."
+                return CommandAnswer(f"{done}{refused} {left}", is_error=True)
+            settling = self._store.transact(lambda tx: _settle_move(tx, message.id, moved))
+            is_shown = await unless_refused("That tasks were moved could not be shown", settling)
+        return CommandAnswer("" if is_shown else f"{moved_words(moved)}.")
+
+    async def _move(self, task: Task) -> None:
+        moves = await self._store.read(lambda tx: tx.task_moves.get())
+        may_be_there = task.id in moves.begun
+        await self._store.transact(
+            lambda tx: tx.task_moves.change(lambda moves: moves.beginning(task.id))
+        )
+
+        def move() -> None:
+            tasks = self._tasks()
+            others = tasks.tasks(with_done=True) if may_be_there else ()
+            if not any(is_same(each, task) for each in others if each.list != FILE_LIST):
+                tasks.add(task.title, task.due, task.notes)
+            with suppress(TaskNotFound):
+                tasks.delete(task.id)
+
+        await asyncio.to_thread(move)
+        await self._store.transact(
+            lambda tx: tx.task_moves.change(lambda moves: moves.without(task.id))
+        )
 
 
 class DueTasks:
@@ -218,99 +282,7 @@ class DueTasks:
             _logger.warning("The tasks could not be read for an overview", exc_info=True)
 
 
-def _is_in(tasks: TaskList, task: Task) -> bool:
-    return any(is_same(each, task) for each in tasks.tasks(task.list, with_done=True))
-
-
-def refused_answer(refused: OllimError) -> CommandAnswer:
-    sentence = texts.TASK_GONE if isinstance(refused, TaskNotFound) else str(refused)
-    return CommandAnswer(sentence, is_error=True)
-
-
-class TaskMover:
-    """A task is added to the service before it leaves the file, so none is lost.
-
-    It is noted before it is added: one that may have arrived is looked for before it is added
-    again, so none comes twice. `tasks` returns the list in use; it is called in a thread.
-    """
-
-    def __init__(
-        self, store: Store, tasks: Callable[[], TaskList], poster: MessagePoster, clock: Clock
-    ) -> None:
-        self._store = store
-        self._tasks = tasks
-        self._poster = poster
-        self._clock = clock
-        self._one_at_a_time = asyncio.Lock()
-        self.actions: Mapping[str, Action] = {
-            f"{MOVE}:{MOVE_TASKS}": Action(self._click, Uses.NOTHING)
-        }
-
-    async def run(self) -> None:
-        """Make the offer once there is a service and something to move."""
-        while True:
-            # A list that cannot be read now is looked at again.
-            with suppress(OllimError):
-                await self._offer()
-            await self._clock.sleep(300.0)
-
-    async def _offer(self) -> None:
-        if (await self._store.read(lambda tx: tx.task_moves.get())).is_offered:
-            return
-        waiting = await asyncio.to_thread(self._waiting)
-        if not waiting:
-            return
-        note = self._poster.note(offer_card(len(waiting)), name="task-move-offer")
-
-        def step(tx: Transaction) -> None:
-            if not tx.task_moves.get().is_offered:
-                self._poster.add_note(tx, note)
-                tx.task_moves.change(lambda moves: replace(moves, is_offered=True))
-
-        await self._store.transact(step)
-
-    def _waiting(self) -> Sequence[Task]:
-        tasks = self._tasks()
-        return tasks.tasks(FILE_LIST) if has_service(tasks) else ()
-
-    async def _click(self, _: str, message: ChatMessage, __: Button) -> CommandAnswer:
-        async with self._one_at_a_time:
-            moved = 0
-            try:
-                for task in await asyncio.to_thread(self._waiting):
-                    await self._move(task)
-                    moved += 1
-            except OllimError as refused:
-                done = f"{moved_words(moved)}. " if moved else ""
-                left = "The others are still in tasks.md."
-                return CommandAnswer(f"{done}{refused} {left}", is_error=True)
-            try:
-                await self._store.transact(lambda tx: _settle_move(tx, message.id, moved))
-            except StorageError:  # the tasks are moved all the same
-                return CommandAnswer(f"{moved_words(moved)}.")
-        return CommandAnswer()
-
-    async def _move(self, task: Task) -> None:
-        moves = await self._store.read(lambda tx: tx.task_moves.get())
-        may_be_there = task.id in moves.begun
-        await self._store.transact(
-            lambda tx: tx.task_moves.change(lambda moves: moves.beginning(task.id))
-        )
-        await asyncio.to_thread(self._move_now, task, may_be_there)
-        await self._store.transact(
-            lambda tx: tx.task_moves.change(lambda moves: moves.without(task.id))
-        )
-
-    def _move_now(self, task: Task, may_be_there: bool) -> None:
-        tasks = self._tasks()
-        others = tasks.tasks(with_done=True) if may_be_there else ()
-        if not any(is_same(each, task) for each in others if each.list != FILE_LIST):
-            tasks.add(task.title, task.due, task.notes)
-        with suppress(TaskNotFound):
-            tasks.delete(task.id)
-
-
-def _settle_move(tx: Transaction, message_id: MessageId, moved: int) -> None:
+def _settle_move(tx: Transaction, message_id: MessageId, moved: int) -> bool:
     message = tx.messages.get(message_id)
     if message is not None:
         card = moved_card(moved)
@@ -318,3 +290,79 @@ def _settle_move(tx: Transaction, message_id: MessageId, moved: int) -> None:
     if moved:
         said = f"User moved {moved} of the tasks in tasks.md to Google."
         leave_update(tx, owner_did(tx.now, said, f"moved-{tx.now.isoformat()}"))
+    return True
+
+
+class BreakdownButtons:
+    """One set of steps for a thing, however often the button is pressed.
+
+    `can_ask` says whether a model is there that can make steps; `receive` accepts the request to
+    the agent as an input.
+    """
+
+    def __init__(
+        self, store: Store, writer: StepWriter, receive: Receive, *, can_ask: bool
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._receive = receive
+        self._can_ask = can_ask
+        self.actions: Mapping[str, Action] = {
+            BREAK_DOWN: refusable(self._press),
+            TYPE_STEPS: refusable(self._type),
+            f"{UNDO}:{STEPS}": refusable(self._undo),
+        }
+
+    async def run(self) -> None:
+        """Follow steps and requests, until cancelled."""
+        with self._store.changes("breakdowns") as has_changed:
+            while True:
+                has_changed.clear()
+                known = (await self._store.read(lambda tx: tx.breakdowns.get())).known
+                with ExitStack() as watches:
+                    # What tells that a step may be done: a click, or any other change of the tasks.
+                    for name in ("inbox", "task_undos", "changes") if known else ():
+                        watches.enter_context(self._store.changes(name, event=has_changed))
+                    if any(each.asked for each in known):
+                        await self._store.transact(ask_for_unanswered)
+                    if any(each.parts for each in known):
+                        await self._writer.follow()
+                    await has_changed.wait()
+
+    async def _press(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
+        thing = await self._writer.find(button.data)
+        if not self._can_ask:
+            await self._store.transact(lambda tx: ask_for_steps(tx, thing))
+            return CommandAnswer(texts.TYPE_THE_STEPS)
+        about = f"a task that was written after reading {marked_taint(thing.untrusted).in_words}"
+        request = IncomingMessage(
+            InputId(f"{OF_CLICK}{thing.key}-{secrets.token_hex(4)}"),
+            surface,
+            break_down_request(thing.key),
+            button=button.label,
+            untrusted_quote=Untrusted(thing.untrusted, about) if thing.untrusted else None,
+            subject=thing.words,
+        )
+
+        def ask(tx: Transaction) -> None:
+            one = tx.breakdowns.get().find(thing.key)
+            if one is not None and any(each.id == one.asked for each in tx.inbox.get().accepted):
+                # The agent has the request, and has not ended its turn.
+                raise WrongInput(texts.STEPS_COME)
+            ask_for_steps(tx, thing, request.id)
+
+        await self._receive(request, ask)
+        return CommandAnswer()
+
+    async def _type(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        """The button asks, so that its data end with the words."""
+        key, _, words = button.data.partition(":")
+        one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(key)
+        if one is None or one.parts:
+            return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        await self._writer.write(one.thing.ref, steps_in(words))
+        return CommandAnswer()
+
+    async def _undo(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        is_undone = await self._writer.undo(button.data.removeprefix(f"{STEPS}:"))
+        return CommandAnswer() if is_undone else CommandAnswer(texts.UNDO_OVER, is_error=True)

@@ -83,14 +83,6 @@ ADDRESS_AMONG_WORDS = (
 )
 
 
-def address_forwarded(kind: AddressKind) -> str:
-    return f"A forwarded {kind} is not used. Copy the address and send it yourself."
-
-
-def address_useless(kind: AddressKind) -> str:
-    return f"I cannot use a {kind} here. It was not kept, and the agent has not seen it."
-
-
 def address_unused(kind: AddressKind) -> str:
     return (
         f"The {kind} could not be used, and was not kept. Send it again; if that fails too, "
@@ -105,7 +97,13 @@ def address_stays_on(surface: str) -> str:
 
 
 def set_aside(messages: Sequence[OwnerMessage]) -> str:
-    words = " ".join(map(_words, messages))
+    # Untrusted words are not quoted: the agent reads this outside a fence.
+    words = " ".join(
+        f"a {each.untrusted.source}"
+        if each.untrusted is not None
+        else each.text or ", ".join(attachment.name for attachment in each.attachments)
+        for each in messages
+    )
     return (
         f"A message could not be answered in two attempts and was set aside: “{_short(words)}”. "
         "Send it again, in other words if you can."
@@ -116,25 +114,8 @@ def command_cut_off(name: str) -> str:
     return f"`/{name}` was cut off by a restart. Run it again if it is still wanted."
 
 
-def picture_unreadable(reason: str) -> str:
-    return f"{reason} It was left out."
-
-
-def picture_left_out(name: str) -> str:
-    """The name of the picture in the agent's prompt."""
-    return f"{name}, left out since it could not be read"
-
-
-def _words(message: OwnerMessage) -> str:
-    """The owner's words. Untrusted words are not quoted: the agent reads this outside a fence."""
-    if message.untrusted is not None:
-        return f"a {message.untrusted.source}"
-    return message.text or ", ".join(attachment.name for attachment in message.attachments)
-
-
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return shortened(line, 80)
+    return shortened(" ".join(text.split()), 80)
 
 
 EVENT_GONE = "That event is not there any more."

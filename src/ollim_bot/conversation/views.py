@@ -1,41 +1,51 @@
-"""Views of the page that are read in one step: money, settings, runs, health and what it knows."""
+"""Views of the page that are read in one step: money, settings, runs, health, changes, memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Protocol
 
 from ollim_bot.domain.about_me import AboutMe, KnownLine
-from ollim_bot.domain.changes import Changer
+from ollim_bot.domain.answers import state_text, state_words
+from ollim_bot.domain.changes import (
+    ANSWER,
+    CHANGERS,
+    SETTING,
+    TASK,
+    ChangeFilter,
+    ChangeLine,
+    ChangeList,
+    Changer,
+    ChangeRow,
+    KeptChange,
+    file_undone,
+    setting_undone,
+    task_undone,
+    why_elsewhere,
+)
 from ollim_bot.domain.costs import Amount, CostReport, month_start
+from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import elapsed
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.phone import PHONE_ACTIONS, PhoneView
+from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.phrases.durations import parse_duration
-from ollim_bot.domain.run_history import RunStory
-from ollim_bot.domain.run_list import RunFilter, RunList, RunPage, Show, usual_cost
-from ollim_bot.domain.run_pages import moment_of, run_stories
+from ollim_bot.domain.push import PHONE_ACTIONS, PhoneView
+from ollim_bot.domain.receipts import RunFilter, RunList, RunPage, Show, usual_cost
+from ollim_bot.domain.run_history import History, RunStory
+from ollim_bot.domain.run_words import moment_of
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
+from ollim_bot.domain.shared_files import JobFile, ProfileFile
 from ollim_bot.domain.views import (
     HealthLine,
     HealthReport,
     PresentState,
-    Preview,
     SettingGroup,
     SettingsView,
     ViewAnswer,
@@ -44,17 +54,32 @@ from ollim_bot.domain.views import (
 )
 from ollim_bot.errors import NotFound, OllimError, WrongInput
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock, JobRepositories, Journal
+from ollim_bot.ports import Clock, JobRepositories, Journal, TaskList
 from ollim_bot.settings import channel_label
-from ollim_bot.store.changes import FileChanges
+from ollim_bot.store.change_rows import newest_changes
+from ollim_bot.store.changes import (
+    CUT,
+    TASKS,
+    FileChanges,
+    UndoRefused,
+    refuse_setting_undo,
+    shared_file,
+    undo_setting,
+)
 from ollim_bot.store.cost_reports import costs_since
 from ollim_bot.store.day_receipts import TodayReceipts, rows_about_day
+from ollim_bot.store.item_answers import ItemAnswers
+from ollim_bot.store.job_folder import read_text
+from ollim_bot.store.job_types import JOB_TYPES
+from ollim_bot.store.journal import older_changes
 from ollim_bot.store.known_lines import change_lines, known_lines, memory_files
 from ollim_bot.store.run_reports import CHUNK, FIRST, run_named, said_by, stories_of
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, Watches, changes_of
+from ollim_bot.store.task_undo import TaskUndoer
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.doctor import DoctorFinding, Repair
+from ollim_bot.view_ports import ActingView
 
 if TYPE_CHECKING:
     from ollim_bot.domain.usage import UsageRow
@@ -86,7 +111,11 @@ def _newest_runs(
     tx: Transaction, wanted: RunFilter, most: int, now: datetime, of_day: Sequence[LedgerRow]
 ) -> RunList:
     """It looks back through a bounded number of others; `of_day` are the rows about the day."""
-    usual = _usual(tx, now) if wanted.show is Show.COSTLY else 0
+    by_run: dict[str, list[UsageRow]] = {}
+    for row in tx.usage.since(now - _USUAL_DAYS) if wanted.show is Show.COSTLY else ():
+        if row.occurrence:
+            by_run.setdefault(row.occurrence, []).append(row)
+    usual = usual_cost(Amount.of(each) for each in by_run.values()) if by_run else 0
     found: list[RunStory] = []
     seen, back_to = 0, None
     for ids in _chunks(tx, wanted, now, of_day):
@@ -108,7 +137,7 @@ def _chunks(
 ) -> Iterator[list[str]]:
     """The ids of the runs that may fit, the newest first."""
     if wanted.day is not None:
-        stories = run_stories(of_day)
+        stories = History.of(of_day).newest_first
         yield [each.id for each in stories if RunFilter(day=wanted.day).fits(each, now)]
         return
     ledger, before = tx.ledger, FIRST
@@ -118,64 +147,37 @@ def _chunks(
         yield [each for each, _ in ids]
 
 
-def _usual(tx: Transaction, now: datetime) -> int:
-    by_run: dict[str, list[UsageRow]] = {}
-    for row in tx.usage.since(now - _USUAL_DAYS):
-        if row.occurrence:
-            by_run.setdefault(row.occurrence, []).append(row)
-    return usual_cost(Amount.of(each) for each in by_run.values())
-
-
 # What a new minute changes in the costs is small: the pace of the month.
 _COSTS_KEPT = timedelta(minutes=1)
-Shown = TypeVar("Shown")
-# What a view shows of one state of the store, for the words of the address.
-Question = Callable[[Mapping[str, str], Transaction], Shown]
 
 
-class StoreView(Generic[Shown]):
-    """A `View` made of these records and tables."""
+class MoneyView:
+    """A `View` of the costs since the first of the month, or for so long as `since` says."""
 
-    def __init__(self, store: Store, question: Question[Shown], made_of: Iterable[str]) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self._question = question
-        self._made_of = tuple(made_of)
+        self._clock = clock
+        # The report, what it was made of, and when.
+        self._kept: tuple[CostReport, tuple[object, ...], datetime] | None = None
 
-    async def look(self, asked: Mapping[str, str]) -> Shown:
-        return await self._store.read(partial(self._question, asked))
+    async def look(self, asked: Mapping[str, str]) -> CostReport:
+        return await self._store.read(partial(self._read, asked))
 
     def changes(self) -> AsyncIterator[None]:
-        return changes_of(self._store, *self._made_of)
+        return changes_of(self._store, "usage", "config")
 
-
-class _KeptCosts(NamedTuple):
-    """The report of that moment, and what it was made of."""
-
-    report: CostReport
-    made_of: tuple[object, ...]
-    at: datetime
-
-
-def money_view(store: Store, clock: Clock) -> StoreView[CostReport]:
-    """What the model costs since the first of the month, or for so long as `since` says."""
-
-    kept: _KeptCosts | None = None
-
-    def question(asked: Mapping[str, str], tx: Transaction) -> CostReport:
-        nonlocal kept
-        now = clock.now()
+    def _read(self, asked: Mapping[str, str], tx: Transaction) -> CostReport:
+        now, kept = self._clock.now(), self._kept
         since = month_start(now)
         with suppress(WrongInput, OverflowError):
             ago = now.astimezone(UTC) - parse_duration(asked.get("since", ""))
             day = ago.astimezone(now.tzinfo)
             since = day.replace(hour=0, minute=0, second=0, microsecond=0)
         made_of = (since, now.date(), tx.usage.newest_place(), tx.config.get().daily_cost_cap)
-        is_kept = kept is not None and kept.made_of == made_of
-        if kept is None or not is_kept or not timedelta() <= elapsed(kept.at, now) < _COSTS_KEPT:
-            kept = _KeptCosts(costs_since(tx, since, now), made_of, now)
-        return kept.report
-
-    return StoreView(store, question, ("usage", "config"))
+        is_kept = kept is not None and kept[1] == made_of
+        if kept is None or not is_kept or not timedelta() <= elapsed(kept[2], now) < _COSTS_KEPT:
+            kept = self._kept = costs_since(tx, since, now), made_of, now
+        return kept[0]
 
 
 # Sets a key to a value, or to its default for None, and says what has changed.
@@ -196,7 +198,7 @@ class PhoneSettings(Protocol):
         """Do one of `PHONE_ACTIONS`."""
 
 
-class SettingPage:
+class SettingPage(ActingView[SettingsView]):
     """An `ActingView`. The actions are `set` (`key`, `value`), `default` (`key`), the phone's."""
 
     def __init__(
@@ -226,9 +228,6 @@ class SettingPage:
         except WrongInput as wrong:
             return ViewAnswer(str(wrong), is_error=True, field="value")
         return ViewAnswer(told)
-
-    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
-        return Preview()
 
     def _read(self, tx: Transaction) -> list[SettingGroup]:
         now = self._clock.now()
@@ -302,17 +301,15 @@ class RunView:
 
         def question(tx: Transaction) -> RunPage:
             story = run_named(tx, word[:_LONGEST_ID])
-            return RunPage(now, story, said_by(tx, story), self._job(story.occurrence))
+            one, job = story.occurrence, ""
+            if isinstance(one.kind, JobKind):
+                # It is named if it has a file.
+                with suppress(NotFound):
+                    self._repositories.of(one.kind).text_of(one.job_id)
+                    job = f"{one.kind}:{one.job_id}"
+            return RunPage(now, story, said_by(tx, story), job)
 
         return self._store.query(question)
-
-    def _job(self, one: Occurrence) -> str:
-        """The key of the job, if it has a file."""
-        if isinstance(one.kind, JobKind):
-            with suppress(NotFound):
-                self._repositories.of(one.kind).text_of(one.job_id)
-                return f"{one.kind}:{one.job_id}"
-        return ""
 
 
 class Examiner(Protocol):
@@ -323,7 +320,7 @@ class Examiner(Protocol):
     def mend(self, findings: Sequence[DoctorFinding], /) -> Sequence[Repair]: ...
 
 
-class HealthPage:
+class HealthPage(ActingView[HealthReport]):
     """An `ActingView`. The actions are `look` and `fix` (`name` of a part).
 
     An examination runs while `changes` is followed; the first look asks for the first one.
@@ -377,9 +374,6 @@ class HealthPage:
         told = " ".join(f"{each.name}: {each.what}." for each in repairs)
         return ViewAnswer(told or "There was nothing left to mend.")
 
-    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
-        return Preview()
-
     def _read(self, tx: Transaction) -> tuple[list[WayOut], int]:
         ways = [
             WayOut(
@@ -397,7 +391,7 @@ _NO_LINE = "There is no such line any more; nothing was written."
 _ONE_LINE = "Write one line. To have it gone, press Forget."
 
 
-class AboutMePage:
+class AboutMePage(ActingView[AboutMe]):
     """An `ActingView`. The actions are `edit` (with `words`) and `forget`.
 
     Both name the line by `file` and `line`, with its `text` as it was shown.
@@ -437,9 +431,6 @@ class AboutMePage:
         did = "Forgotten" if words is None else "Saved"
         return ViewAnswer(f"{did}. Changes has a way back.")
 
-    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
-        return Preview()
-
     def _read(self) -> AboutMe:
         now, problems = self._clock.now(), list[str]()
         lines = known_lines(self._paths, now.tzinfo or UTC, problems)
@@ -454,3 +445,126 @@ class AboutMePage:
         did = "forget" if words is None else "edit"
         self._journal.note(self._paths.root / line.file, f"{did}: {line.file}")
         return True
+
+
+_GONE = "This change is not kept any more, so nothing was undone."
+# Characters of both texts of a change whose difference is looked for.
+_LONGEST_COMPARED = 40_000
+_MOST_LINES = 200
+
+
+class ChangesPage(ActingView[ChangeList]):
+    """An `ActingView`. The action is `undo` (`id`), as `ollim-bot undo` does it.
+
+    The words of the address are `who`, `words`, and how many are wanted at `most`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        root: Path,
+        files: FileChanges,
+        answers: ItemAnswers,
+        tasks: Callable[[], TaskList],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._root = root
+        self._files = files
+        self._answers = answers
+        self._tasks = tasks
+
+    async def look(self, asked: Mapping[str, str]) -> ChangeList:
+        return await asyncio.to_thread(self._read, asked)
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, "changes")
+
+    async def act(self, _: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        key = fields.get("id", "")
+        change = await self._store.read(lambda tx: tx.changes.find(key))
+        if action != "undo" or change is None:
+            return ViewAnswer(_GONE, is_error=True)
+        if why := why_elsewhere(change):
+            return ViewAnswer(why, is_error=True)
+        try:
+            return ViewAnswer(await self._undo(change))
+        except OllimError as refused:
+            return ViewAnswer(str(refused), is_error=True)
+
+    async def _undo(self, change: ChangeRow) -> str:
+        """Undo the change, and return what there is to say. Raises `OllimError`."""
+        if change.kind == ANSWER:
+            item = await self._answers.undo_change(change, Changer.PAGE)
+            words = state_words(state_text(item), self._clock.now())
+            return f"Undone. “{item.owner_title}” is {words} again."
+        if change.kind == SETTING:
+            await self._store.transact(lambda tx: undo_setting(tx, change, Changer.PAGE))
+            return setting_undone(change)
+        if change.kind == TASK:
+            undoer = TaskUndoer(self._tasks(), self._store, self._clock.now)
+            return task_undone(change, await asyncio.to_thread(undoer.undo, change, Changer.PAGE))
+        after = await asyncio.to_thread(self._files.undo_file, change, Changer.PAGE)
+        return file_undone(change, after)
+
+    def _read(self, asked: Mapping[str, str]) -> ChangeList:
+        who, words, most = (asked.get(each, "") for each in ("who", "words", "most"))
+        meant = ChangeFilter(who if who in CHANGERS else "", words.strip())
+        limit = int(most) if most.isdecimal() else 100
+        kept = self._store.query(lambda tx: newest_changes(tx.changes, limit + 1, meant))
+        shown = kept[:limit]
+        rows = [each.change for each in kept]
+        older = older_changes(self._root, rows, limit + 1, meant)
+        return ChangeList(
+            self._clock.now(),
+            meant,
+            tuple(map(self._line, shown)),
+            tuple(older[: limit - len(shown)]),
+            len(kept) + len(older) > limit,
+        )
+
+    def _line(self, kept: KeptChange) -> ChangeLine:
+        """The change with its difference, and with the reason why it cannot be undone now."""
+        change, lines = kept.change, tuple[str, ...]()
+        is_short = len(change.before or "") + len(change.after or "") <= _LONGEST_COMPARED
+        if is_short and not change.is_cut and change.kind not in (SETTING, ANSWER):
+            lines = tuple(islice(change.changed_lines(), _MOST_LINES))
+        if kept.is_undone:
+            return ChangeLine(change, lines, is_undone=True)
+        try:
+            self._refuse(change, is_short=is_short)
+        except UndoRefused as refused:
+            return ChangeLine(change, lines, refusal=refused.reason, edit=_place_to_edit(change))
+        return ChangeLine(change, lines)
+
+    def _refuse(self, change: ChangeRow, *, is_short: bool) -> None:
+        """Raise `UndoRefused` if the change cannot be undone as things are now."""
+        if why := CUT if change.is_cut else why_elsewhere(change):
+            raise UndoRefused(why)
+        if change.kind == ANSWER:
+            self._answers.refuse_undo(change, self._clock.now())
+        elif change.kind == SETTING and change.name in CONFIG_KEYS:
+            self._store.query(lambda tx: refuse_setting_undo(tx, change))
+        elif change.kind == TASK:
+            # The list itself is asked when it is pressed.
+            last = self._store.query(lambda tx: tx.changes.last_of(change.place))
+            if last is not None and last.after not in (change.after, change.before):
+                raise UndoRefused(f"The task was changed since ({last.key}).")
+        elif not change.kind and is_short:
+            # The lines of a very long text are only compared when it is undone.
+            self._files.refuse_undo(change)
+
+
+def _place_to_edit(change: ChangeRow) -> str:
+    """The address of what was changed, of a job with what it was before; empty if there is none."""
+    if change.kind == SETTING:
+        return "/settings"
+    file = shared_file(change.place)
+    if isinstance(file, ProfileFile):
+        return "/about-me"
+    if not isinstance(file, JobFile) or file.is_skill or change.after is None:
+        return "/today" if change.place == TASKS else ""
+    kind = next(each for each in JobKind if each.plural == file.folder)
+    job = read_text(JOB_TYPES[kind], change.after).job
+    return f"{address_of(f'{kind}:{job.spec.id}')}?change={change.key}" if job else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
@@ -198,9 +199,12 @@ def owners_command_refusal(command: str) -> str:
 LONGEST_COMMAND = 100_000
 MOST_WORDS = 200
 
-# Outside quotes, only letters, digits, spaces and these are plain.
-_PLAIN = frozenset("-_./:=@%+,")
-_LIVE_IN_DOUBLE_QUOTES = frozenset("$`\\")
+# Outside quotes, only letters, digits and these are plain; nothing in single quotes is expanded.
+# Compiled when they are first used: every command loads them, and few use them.
+_PART = r"[\w\-./:=@%+,]" + r"|'[^']*'" + r'|"[^"$`\\]*"'
+_ONE_COMMAND = rf"(?:{_PART}|[ \t])*+"
+_WORD = rf"(?:{_PART})++"
+_QUOTED = r"""(?s)(['"])(.*?)\1"""
 
 
 def shell_words(command: str) -> tuple[str, ...] | None:
@@ -214,18 +218,13 @@ def shell_words(command: str) -> tuple[str, ...] | None:
         return None
     if any(unicodedata.category(char) == "Cc" and char != "\t" for char in command):
         return None
-    words: list[str] = []
-    place = 0
-    while place < len(command):
-        if command[place] in " \t":
-            place += 1
-            continue
-        read = _word(command, place)
-        if read is None or len(words) == MOST_WORDS:
-            return None
-        word, place = read
-        words.append(word)
-    return None if words and "=" in words[0] else tuple(words)
+    if not re.fullmatch(_ONE_COMMAND, command):
+        return None
+    written = re.findall(_WORD, command)
+    if len(written) > MOST_WORDS or any(word.startswith("=") for word in written):
+        return None
+    words = tuple(re.sub(_QUOTED, r"\2", word) for word in written)
+    return None if words and "=" in words[0] else words
 
 
 def quoted(words: Iterable[str]) -> str:
@@ -234,35 +233,3 @@ def quoted(words: Iterable[str]) -> str:
     No shell expands, aliases or otherwise replaces a single-quoted word.
     """
     return " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words)
-
-
-def _word(command: str, place: int) -> tuple[str, int] | None:
-    """The word that begins at `place`, and where it ends."""
-    if command[place] == "=":
-        return None
-    parts: list[str] = []
-    while place < len(command) and command[place] not in " \t":
-        char = command[place]
-        if char in "'\"":
-            inside = _quoted(command, place)
-            if inside is None:
-                return None
-            parts.append(inside)
-            place += len(inside) + 2
-            continue
-        if not (char.isalnum() or char in _PLAIN):
-            return None
-        parts.append(char)
-        place += 1
-    return "".join(parts), place
-
-
-def _quoted(command: str, place: int) -> str | None:
-    """The text between the quote at `place` and the next; None if a shell would expand it."""
-    mark = command[place]
-    end = command.find(mark, place + 1)
-    if end < 0:
-        return None
-    inside = command[place + 1 : end]
-    is_live = mark == '"' and not _LIVE_IN_DOUBLE_QUOTES.isdisjoint(inside)
-    return None if is_live else inside

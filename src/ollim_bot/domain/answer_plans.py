@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.domain.definitions import Definition
 from ollim_bot.domain.job_kinds import JobKind
@@ -14,6 +14,10 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.repeats import AfterDone, read_rhythm
 from ollim_bot.domain.run_history import RunStory, planned_row
 from ollim_bot.errors import BadCron, BadRepeat
+
+if TYPE_CHECKING:
+    pass
+
 
 J = TypeVar("J", bound=Job)
 

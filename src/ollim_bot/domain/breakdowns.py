@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.due_items import ITEM, UNDO, DueItem
@@ -18,12 +18,9 @@ from ollim_bot.errors import WrongInput
 TYPE_STEPS = "type_steps"
 # Begins the data of an Undo that is for steps.
 STEPS = "steps"
-MOST_STEPS = 10
 
-_LONGEST_TITLE, _LONGEST_STEP = 200, 200
-_UNDO_FOR = timedelta(minutes=10)
+_MOST_STEPS, _LONGEST_TITLE, _LONGEST_STEP = 10, 200, 200
 _MOST_KEPT = 100
-_ASK_STEPS = "Which steps? (find the letter; call the office)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +62,11 @@ class Thing:
         """Its words towards the agent, without untrusted text."""
         return FROM_UNTRUSTED if self.untrusted else self.words
 
-    @property
-    def owner_words(self) -> str:
+    def titled(self, before: str = "", after: str = "") -> str:
+        """Its words in the title of a card, between these."""
         short = one_line(self.words, _LONGEST_TITLE)
-        return f"{short} {FROM_UNTRUSTED}" if self.untrusted else short
+        words = f"{short} {FROM_UNTRUSTED}" if self.untrusted else short
+        return one_line(f"{before}{words}{after}", 250)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +97,6 @@ class Breakdown:
     def can_undo(self, now: datetime) -> bool:
         return self.undo_until is not None and now.astimezone(UTC) < self.undo_until
 
-    def made(self, tasks: Sequence[Task], now: datetime) -> Breakdown:
-        """The list has the steps: the first of the tasks is the one above them."""
-        parent, *parts = (each.id for each in tasks)
-        until = now.astimezone(UTC) + _UNDO_FOR
-        made = replace(self, asked="", parent=parent, parts=tuple(parts), undo_until=until)
-        return replace(made, list=tasks[0].list)
-
-    @property
-    def removable(self) -> tuple[str, ...]:
-        """The ids that an Undo takes away, the task last if it was made for the steps."""
-        return self.parts if self.thing.task else (*self.parts, self.parent)
-
 
 @dataclass(frozen=True, slots=True)
 class Breakdowns:
@@ -127,10 +113,6 @@ class Breakdowns:
     def without(self, key: str) -> Breakdowns:
         return Breakdowns(tuple(each for each in self.known if each.key != key))
 
-    def over(self, now: datetime) -> list[Breakdown]:
-        """Those whose Undo has ended."""
-        return [each for each in self.known if each.undo_until and not each.can_undo(now)]
-
 
 def steps_in(words: str) -> tuple[str, ...]:
     """The steps that the owner typed: by lines, else by semicolons, else by commas."""
@@ -144,8 +126,8 @@ def checked_steps(steps: Sequence[str]) -> tuple[str, ...]:
     titles = tuple(dict.fromkeys(as_title(each) for each in found if each))
     if not titles:
         raise WrongInput("Name at least one step, such as “find the letter”.")
-    if len(titles) > MOST_STEPS:
-        raise WrongInput(f"{MOST_STEPS} steps at most; these are {len(titles)}.")
+    if len(titles) > _MOST_STEPS:
+        raise WrongInput(f"{_MOST_STEPS} steps at most; these are {len(titles)}.")
     if long := next((each for each in titles if len(each) > _LONGEST_STEP), None):
         raise WrongInput(f"A step takes {_LONGEST_STEP} characters at most: “{long[:40]}…”")
     return titles
@@ -153,12 +135,11 @@ def checked_steps(steps: Sequence[str]) -> tuple[str, ...]:
 
 def typing_card(thing: Thing) -> Card:
     """Asks the owner for the steps, where no model has made them."""
+    asks = "Which steps? (find the letter; call the office)"
     return Card(
-        f"Break it down: {one_line(thing.owner_words, _LONGEST_TITLE)}",
+        f"Break it down: {one_line(thing.titled(), _LONGEST_TITLE)}",
         "No model has made steps of it. Type them, the smallest first.",
-        buttons=(
-            Button("Type the steps", TYPE_STEPS, thing.key, ButtonStyle.PRIMARY, asks=_ASK_STEPS),
-        ),
+        buttons=(Button("Type the steps", TYPE_STEPS, thing.key, ButtonStyle.PRIMARY, asks=asks),),
     )
 
 
@@ -170,15 +151,6 @@ def steps_card(one: Breakdown) -> Card:
         Button("Done", TASK_DONE, part, ButtonStyle.SUCCESS, line=number)
         for number, part in enumerate(one.parts, 1)
     )
-    title = f"{counted(len(one.steps), 'step')}: {one.thing.owner_words}"
+    title = one.thing.titled(before=f"{counted(len(one.steps), 'step')}: ")
     undo = Button("Undo", UNDO, f"{STEPS}:{one.key}")
-    return Card(one_line(title, 250), lines=lines, buttons=(*ticks, undo))
-
-
-def without_undo(card: Card, key: str) -> Card:
-    kept = tuple(each for each in card.buttons if each.data != f"{STEPS}:{key}")
-    return card._replace(buttons=kept)
-
-
-def taken_back_card(thing: Thing) -> Card:
-    return Card(one_line(f"– {thing.owner_words} · steps taken back", 250))
+    return Card(title, lines=lines, buttons=(*ticks, undo))

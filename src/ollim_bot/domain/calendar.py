@@ -4,11 +4,11 @@ Everything that shows events reads `CalendarCopy` values only; feeds and Google 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from ollim_bot.domain.moments import clock_time, day_words, instant
+from ollim_bot.domain.moments import day_words, instant, midnight, midnight_after, short_clock
 from ollim_bot.domain.text import counted, one_line
 
 LONGEST_NAME = 40
@@ -101,11 +101,6 @@ class BusyPeriod(NamedTuple):
     calendar: str
 
 
-def merged(copies: Iterable[CalendarCopy], zone: tzinfo) -> tuple[CalendarEvent, ...]:
-    """All events in time order; of those that begin together, all-day events come first."""
-    return _in_order((event for copy in copies for event in copy.events), zone)
-
-
 def between(
     copies: Iterable[CalendarCopy], first: datetime, last: datetime
 ) -> tuple[CalendarEvent, ...]:
@@ -113,14 +108,20 @@ def between(
 
     An event that ends at `first` or begins at `last` is not on.
     """
+    zone, start, end = first.tzinfo or UTC, _utc(first), _utc(last)
+
+    def is_on(event: CalendarEvent) -> bool:
+        begins, ends = _utc(event.begins(zone)), _utc(event.ends(zone))
+        return begins < end and (ends > start or begins >= start)
+
     events = (event for copy in copies for event in copy.events)
-    return _in_order((each for each in events if _is_on(each, first, last)), first.tzinfo or UTC)
+    return _in_order(filter(is_on, events), zone)
 
 
 def today(copies: Iterable[CalendarCopy], now: datetime) -> tuple[CalendarEvent, ...]:
     """The events of the day of `now`, also those that are over."""
     zone = now.tzinfo or UTC
-    return between(copies, _moment(now.date(), zone), _moment(now.date() + _A_DAY, zone))
+    return between(copies, midnight(now.date(), zone), midnight_after(now))
 
 
 def upcoming(copies: Iterable[CalendarCopy], now: datetime, days: int) -> tuple[CalendarEvent, ...]:
@@ -139,7 +140,16 @@ def busy_periods(
     zone = first.tzinfo or UTC
     periods: list[BusyPeriod] = []
     for copy in copies:
-        periods += _joined(copy, first, last, zone)
+        own: list[BusyPeriod] = []
+        for event in between([copy], first, last):
+            begin, end = event.begins(zone).astimezone(zone), event.ends(zone).astimezone(zone)
+            if event.all_day or not event.is_busy or begin == end:
+                continue
+            if own and _utc(begin) <= _utc(own[-1].end):
+                own[-1] = own[-1]._replace(end=max(own[-1].end, end, key=_utc))
+            else:
+                own.append(BusyPeriod(begin, end, copy.name))
+        periods += own
     return tuple(sorted(periods, key=lambda each: (_utc(each.start), _utc(each.end))))
 
 
@@ -177,15 +187,11 @@ def time_words(event: CalendarEvent, now: datetime) -> str:
         last = event.end - _A_DAY
         return "all day" if last <= event.start else f"all day until {day_words(last, now)}"
     if end <= begin:
-        return clock_words(begin)
+        return short_clock(begin)
     is_midnight = (end.hour, end.minute, end.second) == (0, 0, 0)
     is_one_day = end.date() == begin.date() or (is_midnight and end.date() == begin.date() + _A_DAY)
     day = "" if is_one_day else f"{day_words(end.date(), now)} "
-    return f"{clock_words(begin)}–{day}{clock_words(end)}"
-
-
-def clock_words(moment: datetime) -> str:
-    return clock_time(moment.replace(second=0, microsecond=0))
+    return f"{short_clock(begin)}–{day}{short_clock(end)}"
 
 
 def age_words(copy: CalendarCopy, now: datetime) -> str:
@@ -194,13 +200,18 @@ def age_words(copy: CalendarCopy, now: datetime) -> str:
         return "never read"
     at = copy.as_of.astimezone(now.tzinfo)
     day = "" if at.date() == now.date() else f"{day_words(at.date(), now)} "
-    return f"as of {day}{clock_words(at)}"
+    return f"as of {day}{short_clock(at)}"
+
+
+def stale_words(copy: CalendarCopy, now: datetime) -> str:
+    """What is said of a copy whose events may have changed long since."""
+    return f"{one_line(copy.name, _LONGEST_SHOWN)} may have changed: {age_words(copy, now)}"
 
 
 def next_event(copies: Iterable[CalendarCopy], now: datetime) -> CalendarEvent | None:
     """The next event that has not begun; of a day that has begun, all-day events count."""
     copies = tuple(copies)
-    first, last = _moment(now.date(), now.tzinfo or UTC), now + timedelta(days=LONGEST_UPCOMING)
+    first, last = midnight(now.date(), now.tzinfo or UTC), now + timedelta(days=LONGEST_UPCOMING)
     events = between(copies, first, last)
     coming = (
         each
@@ -251,25 +262,6 @@ def free_name(taken: Sequence[str]) -> str:
     return next(name for name in names if not name_problem(name, taken))
 
 
-def _joined(
-    copy: CalendarCopy, first: datetime, last: datetime, zone: tzinfo
-) -> Iterator[BusyPeriod]:
-    open_period: BusyPeriod | None = None
-    for event in between([copy], first, last):
-        if event.all_day or not event.is_busy or event.begins(zone) == event.ends(zone):
-            continue
-        start, end = event.begins(zone).astimezone(zone), event.ends(zone).astimezone(zone)
-        if open_period is not None and _utc(start) <= _utc(open_period.end):
-            end = max(open_period.end, end, key=_utc)
-            open_period = open_period._replace(end=end)
-            continue
-        if open_period is not None:
-            yield open_period
-        open_period = BusyPeriod(start, end, copy.name)
-    if open_period is not None:
-        yield open_period
-
-
 def _in_order(events: Iterable[CalendarEvent], zone: tzinfo) -> tuple[CalendarEvent, ...]:
     def place(event: CalendarEvent) -> tuple[datetime, bool, datetime, str, str]:
         begins, ends = _utc(event.begins(zone)), _utc(event.ends(zone))
@@ -278,18 +270,9 @@ def _in_order(events: Iterable[CalendarEvent], zone: tzinfo) -> tuple[CalendarEv
     return tuple(sorted(events, key=place))
 
 
-def _is_on(event: CalendarEvent, first: datetime, last: datetime) -> bool:
-    zone = first.tzinfo or UTC
-    begins, ends = _utc(event.begins(zone)), _utc(event.ends(zone))
-    is_over = ends <= _utc(first) and begins < _utc(first)
-    return not is_over and begins < _utc(last)
-
-
 def _moment(start: date, zone: tzinfo) -> datetime:
     """The instant itself, or the beginning of the day."""
-    if isinstance(start, datetime):
-        return start
-    return instant(datetime(start.year, start.month, start.day), zone)
+    return start if isinstance(start, datetime) else midnight(start, zone)
 
 
 def _written(moment: date, zone: tzinfo) -> str:
@@ -301,9 +284,5 @@ def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-_LONGEST_TITLE = 200
-_NO_TITLE = "(no title)"
-
-
 def event_title(event: CalendarEvent) -> str:
-    return one_line(event.summary, _LONGEST_TITLE) or _NO_TITLE
+    return one_line(event.summary, 200) or NO_TITLE

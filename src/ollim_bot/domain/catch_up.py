@@ -10,7 +10,7 @@ from ollim_bot.domain.decision import Circumstances, Decision, Miss, Skip, decid
 from ollim_bot.domain.jobs import Job, Routine, is_ordered
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.run_history import MUST, RunStory
+from ollim_bot.domain.run_history import MUST
 from ollim_bot.domain.schedule import (
     ScheduledJob,
     count_between,
@@ -90,7 +90,13 @@ def catch_up(
             wish = is_skipped is not None and is_skipped(missed.occurrence)
             away = Circumstances(missed.newest, now, zone, was_away=True, is_skipped=wish)
             found.append((missed, decide(job, away)))
-    found.sort(key=lambda each: (isinstance(each[1], Skip), _urgency(each[0])))
+
+    def urgency(one: tuple[Missed, Decision]) -> tuple[bool, bool, datetime, str]:
+        missed, decision = one
+        job = missed.job
+        return isinstance(decision, Skip), isinstance(job, Routine), missed.newest, job.spec.id
+
+    found.sort(key=urgency)
     return CatchUp(
         run=tuple(missed for missed, decision in found if not isinstance(decision, Miss)),
         tell=tuple(missed for missed, decision in found if decision == Miss(is_told=True)),
@@ -98,40 +104,17 @@ def catch_up(
     )
 
 
-def unfinished_circumstances(
-    job: Job | None,
-    story: RunStory,
-    is_claimed: Callable[[Occurrence], bool],
-    watched_until: datetime,
-    now: datetime,
-    zone: tzinfo,
-) -> Circumstances:
-    """The circumstances of an occurrence that a stop of the program left without an end."""
-    one = story.occurrence
-    return Circumstances(
-        one.scheduled_at,
-        now,
-        zone,
-        story.progress,
-        is_manual=one.manual,
-        was_away=True,
-        has_waited=bool(story.held),
-        is_superseded=_is_superseded(job, one, is_claimed, watched_until, now, zone),
-    )
-
-
-def _is_superseded(
+def is_superseded(
     job: Job | None,
     one: Occurrence,
     is_claimed: Callable[[Occurrence], bool],
     watched_until: datetime,
     now: datetime,
-    zone: tzinfo,
 ) -> bool:
     """Whether a newer moment of the routine will be caught up on."""
     if not isinstance(job, Routine) or one.manual or one.scheduled_at is None:
         return False
-    newest = last_due(job, now, zone)
+    newest = last_due(job, now, now.tzinfo or UTC)
     if newest is None or newest <= max(one.scheduled_at, watched_until):
         return False
     return not is_claimed(occurrence_at(job, newest))
@@ -192,10 +175,6 @@ def _times(missed: Missed, now: datetime) -> str:
             return f"{moment} and once before"
         case count:
             return f"{moment} and {count} times before"
-
-
-def _urgency(missed: Missed) -> tuple[bool, datetime, str]:
-    return isinstance(missed.job, Routine), missed.newest, missed.job.spec.id
 
 
 def claim_facts(job: Job) -> dict[str, object]:

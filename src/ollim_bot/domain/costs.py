@@ -18,7 +18,6 @@ BUILT_IN = "built-in"
 # The runs from which the cost of another one is taken.
 PAST = timedelta(days=60)
 _DAY = timedelta(days=1)
-_MOST_RUNS = 5
 
 
 class Amount(NamedTuple):
@@ -120,23 +119,28 @@ def cost_report(
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     chosen = [row for row in rows if row.at >= since]
     month = Amount.of(row for row in rows if row.at >= month_start(now))
-    by_job = _lines(chosen, _job_of)
+    began = month_start(now)
+    days = ((began.date() + 31 * _DAY).replace(day=1) - began.date()).days
+    passed = max(_DAY, now.replace(tzinfo=None) - began.replace(tzinfo=None))
     dear = [row for row in chosen if row.occurrence and row.micros]
     return CostReport(
         since=since.date(),
         today=Amount.of(row for row in rows if row.at >= midnight),
         month=month,
         cap=cap,
-        month_at_pace=_month_at_pace(month, now) if month.micros else None,
+        month_at_pace=round(month.micros * (days * _DAY / passed)) if month.micros else None,
         conversation=Amount.of(row for row in chosen if not row.occurrence),
         jobs=Amount.of(row for row in chosen if row.occurrence),
         by_day=sorted(
             _lines(chosen, lambda row: row.at.astimezone(zone).date().isoformat()),
             key=lambda line: line.name,
         ),
-        by_job=by_job,
-        by_model=_lines(chosen, _model_of),
-        costliest=_lines(dear, lambda row: row.occurrence)[:_MOST_RUNS],
+        by_job=_lines(
+            chosen, lambda row: job_name(row.occurrence) if row.occurrence else CONVERSATION
+        ),
+        # The engine takes the built-in model for one of Claude's, and calls it so.
+        by_model=_lines(chosen, lambda row: BUILT_IN if row.price is Price.FREE else row.model),
+        costliest=_lines(dear, lambda row: row.occurrence)[:5],
         titles=titles or {},
     )
 
@@ -147,27 +151,11 @@ def job_name(occurrence: str) -> str:
     return f"{one.kind} {one.job_id}"
 
 
-def _job_of(row: UsageRow) -> str:
-    return job_name(row.occurrence) if row.occurrence else CONVERSATION
-
-
-def _model_of(row: UsageRow) -> str:
-    # The engine takes it for one of Claude's, and calls it so.
-    return BUILT_IN if row.price is Price.FREE else row.model
-
-
 def _lines(rows: Iterable[UsageRow], key: Callable[[UsageRow], str]) -> list[CostLine]:
     """A line for each key, the dearest first."""
     ordered = sorted(rows, key=key)
     lines = [CostLine.of(name, [*found]) for name, found in groupby(ordered, key)]
     return sorted(lines, key=lambda line: (-line.amount.micros, line.name))
-
-
-def _month_at_pace(month: Amount, now: datetime) -> int:
-    began = month_start(now)
-    days = ((began.date() + 31 * _DAY).replace(day=1) - began.date()).days
-    passed = max(_DAY, now.replace(tzinfo=None) - began.replace(tzinfo=None))
-    return round(month.micros * (days * _DAY / passed))
 
 
 class PastRun(NamedTuple):
@@ -179,12 +167,15 @@ class PastRun(NamedTuple):
     is_background: bool
     is_included: bool
 
-
-class _Like(NamedTuple):
-    """The runs to compare with; an empty `model` means any."""
-
-    is_background: bool
-    model: str
+    @classmethod
+    def of(cls, occurrence: str, rows: Sequence[UsageRow]) -> PastRun:
+        return cls(
+            job_name(occurrence),
+            sum(row.micros for row in rows),
+            " ".join(row.model for row in rows),
+            all(row.kind.is_background for row in rows),
+            rows[-1].price is Price.INCLUDED,
+        )
 
 
 class PastCosts:
@@ -198,11 +189,11 @@ class PastCosts:
                 self._prices[job_name(row.occurrence)] = row.price
             if row.occurrence and row.price.is_listed:
                 by_occurrence.setdefault(row.occurrence, []).append(row)
-        self._runs = [_past_run(name, found) for name, found in by_occurrence.items()]
+        self._runs = [PastRun.of(name, found) for name, found in by_occurrence.items()]
         self._by_job: dict[str, list[PastRun]] = {}
         for run in self._runs:
             self._by_job.setdefault(run.job, []).append(run)
-        self._of_others: dict[_Like, int | None] = {}
+        self._of_others: dict[tuple[bool, str], int | None] = {}
 
     @property
     def is_included(self) -> bool:
@@ -213,7 +204,7 @@ class PastCosts:
         """Millionths of a dollar; None if no run like it is known, 0 if no model is asked."""
         if job.spec.plain:
             return 0
-        like = _Like(job.spec.background, job.spec.model or "")
+        like = (job.spec.background, job.spec.model or "")
         own = _median(self._by_job.get(f"{job.kind} {job.spec.id}", ()), like)
         if own is not None:
             return own
@@ -234,21 +225,11 @@ class PastCosts:
         return Amount(micros, micros if price is Price.INCLUDED else 0, frozenset({price}))
 
 
-def _past_run(occurrence: str, rows: Sequence[UsageRow]) -> PastRun:
-    return PastRun(
-        job_name(occurrence),
-        sum(row.micros for row in rows),
-        " ".join(row.model for row in rows),
-        all(row.kind.is_background for row in rows),
-        rows[-1].price is Price.INCLUDED,
-    )
-
-
-def _median(runs: Iterable[PastRun], like: _Like) -> int | None:
+def _median(runs: Iterable[PastRun], like: tuple[bool, str]) -> int | None:
+    """The median cost of the runs of a kind, in background or not; an empty model means any."""
+    is_background, model = like
     costs = sorted(
-        run.micros
-        for run in runs
-        if run.is_background == like.is_background and like.model in run.models
+        run.micros for run in runs if run.is_background == is_background and model in run.models
     )
     middle = costs[(len(costs) - 1) // 2 : len(costs) // 2 + 1]
     return round(sum(middle) / len(middle)) if middle else None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise, takewhile
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cronsim import CronSim, CronSimError
 
-from ollim_bot.domain.moments import clock_change, instant, offset_at
+from ollim_bot.domain.moments import MONTHS, clock_change, instant, offset_at
+from ollim_bot.domain.text import joined
 from ollim_bot.errors import BadCron
 
 _LONGEST = 500
@@ -28,7 +29,7 @@ _ALIASES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH_NAMES = tuple(name.lower() for name in MONTHS)
 _WEEKDAY_NAMES = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _TERM = re.compile(r"(\*|(?P<first>\w+)(-(?P<last>\w+))?)(/(?P<step>\w+))?", re.ASCII)
 _SPECIAL_DAY = re.compile(r"lw?", re.IGNORECASE)
@@ -37,7 +38,7 @@ _MONTH_WORDS = (
     *("January", "February", "March", "April", "May", "June", "July", "August"),
     *("September", "October", "November", "December"),
 )
-_WEEKDAY_WORDS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAY_WORDS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SOME_DAY = datetime(2000, 1, 1)
 _ONE_DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
@@ -60,7 +61,8 @@ class Cron:
 
     text: str
     _spec: str = field(repr=False, compare=False)
-    _matches_every_hour: bool = field(repr=False, compare=False)
+    # Whether no clock change moves or merges its moments.
+    follows_real_time: bool = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str) -> Cron:
@@ -70,14 +72,14 @@ class Cron:
     def __str__(self) -> str:
         return self.text
 
-    @property
-    def follows_real_time(self) -> bool:
-        """Whether no clock change moves or merges its moments."""
-        return self._matches_every_hour
-
     def explain(self) -> str:
-        """`At 8:30 on Monday through Friday`."""
-        return in_words(_wall_times(self._spec, _SOME_DAY))
+        """`At 8:30 on Monday through Friday`, `Every 15 minutes`."""
+        pattern = _pattern(self._spec, _SOME_DAY)
+        times, dates = _times(sorted(pattern.minutes), sorted(pattern.hours)), _dates(pattern)
+        if not dates and times.startswith("at ") and not times.endswith("every hour"):
+            dates = "every day"
+        sentence = f"{times} {dates}".strip()
+        return sentence[0].upper() + sentence[1:]
 
     def next(self, after: datetime, zone: tzinfo) -> datetime:
         """The first moment later than `after`."""
@@ -85,8 +87,12 @@ class Cron:
 
     def previous(self, before: datetime, zone: tzinfo) -> datetime:
         """The last moment earlier than `before`."""
-        find = self._last_in_real_time if self._matches_every_hour else self._last_by_the_wall
-        return find(_rounded_up(before), zone).astimezone(zone)
+        if self.follows_real_time:
+            return self._last_in_real_time(_rounded_up(before), zone).astimezone(zone)
+        walls = partial(_wall_times, self._spec, reverse=True)
+        found = last_moment_by_wall(walls, before, zone)
+        assert found is not None, "every cron line has come at some time"
+        return found.astimezone(zone)
 
     def between(self, start: datetime, end: datetime, zone: tzinfo) -> Iterator[datetime]:
         """The moments from `start` on and earlier than `end`, in order."""
@@ -97,21 +103,15 @@ class Cron:
 
     def moments_from(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
         """The moments from `start` on, in order, without end."""
-        walk = self._in_real_time if self._matches_every_hour else self._by_the_wall
-        return (moment.astimezone(zone) for moment in walk(_rounded_up(start), zone))
+        if self.follows_real_time:
+            moments = self._in_real_time(_rounded_up(start), zone)
+        else:
+            moments = moments_by_wall(partial(_wall_times, self._spec), start, zone)
+        return (moment.astimezone(zone) for moment in moments)
 
     def walls(self, after: datetime, until: datetime) -> Iterator[datetime]:
         """The wall-clock times later than `after` and not later than `until`, in order."""
         return takewhile(lambda wall: wall <= until, _wall_times(self._spec, after))
-
-    def _by_the_wall(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
-        return moments_by_wall(lambda wall: _wall_times(self._spec, wall), start, zone)
-
-    def _last_by_the_wall(self, end: datetime, zone: tzinfo) -> datetime:
-        walls = lambda wall: _wall_times(self._spec, wall, reverse=True)  # noqa: E731
-        found = last_moment_by_wall(walls, end, zone)
-        assert found is not None, "every cron line has come at some time"
-        return found
 
     # Real time is searched in stretches of one offset, in which it runs as evenly as a wall clock:
     # up to a clock change, or for a day, and then on to a day before the next match.
@@ -196,7 +196,14 @@ def _first_from(cron: Cron, start: datetime, zone: tzinfo) -> datetime:
 
 @lru_cache(_LINES_REMEMBERED)
 def _read(text: str) -> tuple[str, str, bool]:
-    spec, line = normalised(text), " ".join(text.split())
+    """The line, the same in five fields of numbers, and whether it matches every hour."""
+    fields = []
+    for known, part in zip(_FIELDS, _parts(text), strict=True):
+        try:
+            fields.append(",".join(_normalised_term(known, term) for term in part.split(",")))
+        except _WrongField as wrong:
+            raise BadCron(text, str(wrong), field=known.name) from None
+    spec, line = " ".join(fields), " ".join(text.split())
     try:
         simulation = CronSim(spec, _SOME_DAY)
         if _EXTENSIONS.intersection(spec):
@@ -208,15 +215,13 @@ def _read(text: str) -> tuple[str, str, bool]:
 
 def _wall_times(spec: str, start: datetime, *, reverse: bool = False) -> _WallTimes:
     """The matching times after `start`, or before it; it is a whole second."""
-    walls = copy(_pattern(spec, reverse))
+    walls = copy(_pattern(spec, _SOME_DAY, reverse))
     walls.dt = start
     return walls
 
 
-@lru_cache(_LINES_REMEMBERED)
-def _pattern(spec: str, reverse: bool) -> _WallTimes:
-    """A shared instance, which must be copied before it is iterated."""
-    return _WallTimes(spec, _SOME_DAY, reverse)
+# A shared instance, which must be copied before it is iterated.
+_pattern = lru_cache(_LINES_REMEMBERED)(_WallTimes)
 
 
 def _shown(moment: datetime, offset: timedelta) -> datetime:
@@ -254,17 +259,6 @@ class _WrongField(Exception):
     """What is wrong with a field."""
 
 
-def normalised(text: str) -> str:
-    """The same line in five fields of numbers. Raises `BadCron`."""
-    fields = []
-    for known, part in zip(_FIELDS, _parts(text), strict=True):
-        try:
-            fields.append(",".join(_normalised_term(known, term) for term in part.split(",")))
-        except _WrongField as wrong:
-            raise BadCron(text, str(wrong), field=known.name) from None
-    return " ".join(fields)
-
-
 def _parts(text: str) -> list[str]:
     if len(text) > _LONGEST:
         raise BadCron(text, f"a cron line has at most {_LONGEST} characters, not {len(text)}")
@@ -279,16 +273,13 @@ def _parts(text: str) -> list[str]:
         if word.lower() not in _ALIASES:
             raise BadCron(text, f"`{_cut(word)}` is not one of {', '.join(_ALIASES)}")
         return _ALIASES[word.lower()].split()
-    if len(parts) != len(_FIELDS):
-        raise BadCron(text, _wrong_number_of(parts))
-    return parts
-
-
-def _wrong_number_of(parts: list[str]) -> str:
     if not parts:
-        return f"{_NEEDED}, this one is empty, {_EXAMPLE}"
-    seconds = " (seconds cannot be set)" if len(parts) == 6 else ""
-    return f"{_NEEDED}, has {len(parts)}{seconds}: `{_cut(' '.join(parts))}`, {_EXAMPLE}"
+        raise BadCron(text, f"{_NEEDED}, this one is empty, {_EXAMPLE}")
+    if len(parts) != len(_FIELDS):
+        seconds = " (seconds cannot be set)" if len(parts) == 6 else ""
+        has = f"has {len(parts)}{seconds}: `{_cut(' '.join(parts))}`"
+        raise BadCron(text, f"{_NEEDED}, {has}, {_EXAMPLE}")
+    return parts
 
 
 def _normalised_term(field: _Field, term: str) -> str:
@@ -314,10 +305,7 @@ def _normalised_term(field: _Field, term: str) -> str:
         return f"*{step}"
     if not match["last"]:
         return f"{_number(field, match['first'])}{step}"
-    return _range(field, match["first"], match["last"], step)
-
-
-def _range(field: _Field, start: str, end: str, step: str) -> str:
+    start, end = match["first"], match["last"]
     first, last = _number(field, start), _number(field, end)
     if field is _WEEKDAY and first > last == 0:
         last = 7
@@ -346,29 +334,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-class CronPattern(Protocol):
-    """The values that a cron line matches, in cronsim's shape."""
-
-    LAST: int
-    LAST_WEEKDAY: int
-    minutes: set[int]
-    hours: set[int]
-    days: set[int]
-    months: set[int]
-    weekdays: set[int | tuple[int, int]]
-    day_and: bool
-
-
-def in_words(pattern: CronPattern) -> str:
-    """`At 8:30 on Monday through Friday`, `Every 15 minutes`."""
-    times = _times(sorted(pattern.minutes), sorted(pattern.hours))
-    dates = _dates(pattern)
-    if not dates and times.startswith("at ") and not times.endswith("every hour"):
-        dates = "every day"
-    sentence = f"{times} {dates}".strip()
-    return sentence[0].upper() + sentence[1:]
-
-
 def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
     moments = [60 * hour + minute for hour in hours for minute in minutes]
     # The constant distance between the moments of a day: `15 minutes`, `hour`.
@@ -381,23 +346,26 @@ def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
     if len(hours) == 24:
         if rhythm and moments[0] == 0:
             return f"every {rhythm}"
-        return f"at {_plural('minute', minutes)} {_series(minutes, str)} of every hour"
+        return f"at {_numbered('minute', minutes)} of every hour"
     if rhythm and len(moments) > 3:
         return f"every {rhythm} from {_clock(moments[0])} to {_clock(moments[-1])}"
     if len(moments) <= 6:
         return f"at {joined(map(_clock, moments))}"
-    past = f"at {_plural('minute', minutes)} {_series(minutes, str)}"
-    return f"{past} of {_plural('hour', hours)} {_series(hours, str)}"
+    return f"at {_numbered('minute', minutes)} of {_numbered('hour', hours)}"
+
+
+def _numbered(noun: str, values: Sequence[int]) -> str:
+    return f"{noun}{'s' * (len(values) > 1)} {joined(_runs(values, str))}"
 
 
 def _clock(minute_of_day: int) -> str:
     return f"{minute_of_day // 60}:{minute_of_day % 60:02}"
 
 
-def _dates(pattern: CronPattern) -> str:
+def _dates(pattern: CronSim) -> str:
     days, weekdays, months = _days(pattern), _weekdays(pattern), ""
     if len(pattern.months) < 12:
-        months = _series(sorted(pattern.months), lambda month: _MONTH_WORDS[month - 1])
+        months = joined(_runs(sorted(pattern.months), lambda month: _MONTH_WORDS[month - 1]))
     if not pattern.day_and and not (days and weekdays):
         days = weekdays = ""
     in_months = f" in {months}" if months else ""
@@ -411,39 +379,31 @@ def _dates(pattern: CronPattern) -> str:
     return f"every day{in_months}" if months else ""
 
 
-def _days(pattern: CronPattern) -> str:
+def _days(pattern: CronSim) -> str:
     """Empty when every day matches; the same holds for `_weekdays`."""
-    numbers = sorted(day for day in pattern.days if day > 0)
-    if len(numbers) == 31:
+    days = sorted(day for day in pattern.days if day > 0)
+    if len(days) == 31:
         return ""
-    special = {pattern.LAST: "the last day", pattern.LAST_WEEKDAY: "the last weekday"}
-    named = [words for day, words in special.items() if day in pattern.days]
-    return joined([*_numbered_days(numbers), *named])
-
-
-def _numbered_days(days: Sequence[int]) -> list[str]:
     steps = {later - earlier for earlier, later in pairwise(days)}
     if len(days) > 3 and len(steps) == 1 and steps != {1}:
-        step = ordinal(steps.pop())
-        return [f"every {step} day from the {ordinal(days[0])} to the {ordinal(days[-1])}"]
-    return _runs(days, lambda day: f"the {ordinal(day)}")
+        first, last, step = ordinal(days[0]), ordinal(days[-1]), ordinal(steps.pop())
+        named = [f"every {step} day from the {first} to the {last}"]
+    else:
+        named = _runs(days, lambda day: f"the {ordinal(day)}")
+    special = {pattern.LAST: "the last day", pattern.LAST_WEEKDAY: "the last weekday"}
+    return joined([*named, *(words for day, words in special.items() if day in pattern.days)])
 
 
-def _weekdays(pattern: CronPattern) -> str:
+def _weekdays(pattern: CronSim) -> str:
     plain = {day % 7 for day in pattern.weekdays if isinstance(day, int)}
     if len(plain) == 7:
         return ""
-    named = _runs(sorted((day - 1) % 7 for day in plain), _WEEKDAY_WORDS.__getitem__)
+    named = _runs(sorted((day - 1) % 7 for day in plain), WEEKDAY_WORDS.__getitem__)
     nth = {(day[0] % 7, day[1]) for day in pattern.weekdays if not isinstance(day, int)}
-    in_order = sorted(nth, key=lambda day: (day[0], abs(day[1])))
-    for day, which in in_order:
+    for day, which in sorted(nth, key=lambda day: (day[0], abs(day[1]))):
         place = "last" if which == pattern.LAST else ordinal(which)
-        named.append(f"the {place} {_WEEKDAY_WORDS[day - 1]} of the month")
+        named.append(f"the {place} {WEEKDAY_WORDS[day - 1]} of the month")
     return joined(named)
-
-
-def _series(values: Sequence[int], label: Callable[[int], str]) -> str:
-    return joined(_runs(values, label))
 
 
 def _runs(values: Sequence[int], label: Callable[[int], str]) -> list[str]:
@@ -454,22 +414,11 @@ def _runs(values: Sequence[int], label: Callable[[int], str]) -> list[str]:
             runs[-1].append(value)
         else:
             runs.append([value])
-    words = []
+    words: list[str] = []
     for run in runs:
-        if len(run) > 2:
-            words.append(f"{label(run[0])} through {label(run[-1])}")
-        else:
-            words.extend(map(label, run))
+        is_long = len(run) > 2
+        words += [f"{label(run[0])} through {label(run[-1])}"] if is_long else map(label, run)
     return words
-
-
-def joined(words: Iterable[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _plural(noun: str, values: Sequence[int]) -> str:
-    return noun if len(values) == 1 else f"{noun}s"
 
 
 def ordinal(number: int) -> str:

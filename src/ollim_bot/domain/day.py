@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import overload
 
-from ollim_bot.domain.answer_words import why_not_undone
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
+from ollim_bot.domain.answers import why_not_undone
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, stale_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.due_items import (
     DueItem,
@@ -20,15 +20,7 @@ from ollim_bot.domain.due_items import (
 )
 from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import Reminder
-from ollim_bot.domain.moments import (
-    MONTHS,
-    WEEKDAYS,
-    describe,
-    duration_in_words,
-    elapsed,
-    midnight_after,
-)
-from ollim_bot.domain.next_moments import NextMoments
+from ollim_bot.domain.moments import describe, duration_in_words, elapsed, midnight_after, short_day
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.overviews import (
     UpcomingToday,
@@ -40,7 +32,7 @@ from ollim_bot.domain.overviews import (
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, quiet_spans
 from ollim_bot.domain.receipts import Receipt
-from ollim_bot.domain.schedule import ScheduledJob, Skips
+from ollim_bot.domain.schedule import NextMoments, ScheduledJob, Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.text import one_line
@@ -103,7 +95,7 @@ class DayView:
 
     @property
     def title(self) -> str:
-        return f"{WEEKDAYS[self.now.weekday()]} {self.now.day} {MONTHS[self.now.month - 1]}"
+        return short_day(self.now)
 
     @property
     def ends(self) -> datetime:
@@ -161,29 +153,29 @@ def day_of(
     events = still_today(calendars, now)
     return DayView(
         now,
-        overdue=[_waiting(each, now, known) for each in in_overdue_order(waiting)],
-        next=following and _coming(following, now),
+        overdue=[_waiting_day_line(each, now, known) for each in in_overdue_order(waiting)],
+        next=following and _coming_day_line(following, now),
         later=_ComingLines(coming, now),
-        events=[_event(each, now) for each in events if not each.all_day],
-        all_day=[_event(each, now) for each in events if each.all_day],
-        quiet=[*_quiet_lines(quiet, now)],
+        events=[_event_day_line(each, now) for each in events if not each.all_day],
+        all_day=[_event_day_line(each, now) for each in events if each.all_day],
+        quiet=[
+            DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
+            for span in quiet_spans(quiet, now, midnight_after(now))
+            for start, until in [[each.astimezone(now.tzinfo) for each in span]]
+        ],
         tasks=[
             DayLine(each.text, buttons=each.buttons)
             for each in task_lines(tasks, undos, now, has_room=True)
         ],
-        put_off=[_answered(each, now, by_name, skips, known) for each in put_off],
-        done=[_answered(each, now, by_name, skips, known) for each in done],
-        notes=[
-            f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
-            for copy in calendars
-            if copy.is_stale(now)
-        ],
+        put_off=[_answered_day_line(each, now, by_name, skips, known) for each in put_off],
+        done=[_answered_day_line(each, now, by_name, skips, known) for each in done],
+        notes=[stale_words(copy, now) for copy in calendars if copy.is_stale(now)],
         pings=pings,
         receipt=receipt,
     )
 
 
-def _event(event: CalendarEvent, now: datetime) -> DayLine:
+def _event_day_line(event: CalendarEvent, now: datetime) -> DayLine:
     title = one_line(event.summary, _LONGEST_EVENT) or "no title"
     if event.all_day:
         return DayLine(title, note=time_words(event, now))
@@ -195,15 +187,14 @@ def _event(event: CalendarEvent, now: datetime) -> DayLine:
 
 def gauge(budget: PingBudget, held: int, now: datetime) -> PingGauge:
     """The ping budget at `now`, with the number of messages that wait for the end of the quiet."""
-    current = budget.refilled(now)
-    if current.tokens >= current.capacity:
-        return PingGauge(current.tokens, current.capacity, None, held)
-    minutes = (current.tokens + 1 - current.available) * current.refill_rate_minutes
-    next_at = (now.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(now.tzinfo)
+    current, next_at = budget.refilled(now), None
+    if current.tokens < current.capacity:
+        minutes = (current.tokens + 1 - current.available) * current.refill_rate_minutes
+        next_at = (now.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(now.tzinfo)
     return PingGauge(current.tokens, current.capacity, next_at, held)
 
 
-def _waiting(item: DueItem, now: datetime, known: Set[str]) -> DayLine:
+def _waiting_day_line(item: DueItem, now: datetime, known: Set[str]) -> DayLine:
     unanswered = " · not answered" if item.is_dose else ""
     more = item.earlier_count
     earlier = f" · {more} more before it, not answered" if more else ""
@@ -237,11 +228,11 @@ class _ComingLines(Sequence[DayLine]):
 
     def __getitem__(self, index: int | slice) -> DayLine | list[DayLine]:
         if isinstance(index, slice):
-            return [_coming(each, self._now) for each in self._coming[index]]
-        return _coming(self._coming[index], self._now)
+            return [_coming_day_line(each, self._now) for each in self._coming[index]]
+        return _coming_day_line(self._coming[index], self._now)
 
 
-def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
+def _coming_day_line(coming: UpcomingToday, now: datetime) -> DayLine:
     job = coming.job
     return DayLine(
         job.spec.owner_title or job.spec.id,
@@ -254,20 +245,15 @@ def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
     )
 
 
-def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips, known: Set[str]) -> DayLine:
+def _answered_day_line(
+    item: DueItem, now: datetime, jobs: Jobs, skips: Skips, known: Set[str]
+) -> DayLine:
     one = Occurrence.parse(item.occurrence)
     job = jobs.get((one.kind, one.job_id))
     is_over = bool(why_not_undone(item, now, job, skips))
     buttons = () if is_over else (undo_button(item.key),)
     words = settled_line(item, now)
     return DayLine(words, item.answered_at, buttons=buttons, job=_job(item, known))
-
-
-def _quiet_lines(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
-    """The quiet of the rest of the day: that of now, and the one that begins before midnight."""
-    for begin, end in quiet_spans(settings, now, midnight_after(now)):
-        start, until = begin.astimezone(now.tzinfo), end.astimezone(now.tzinfo)
-        yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
 
 
 def free_stretches(lines: Iterable[DayLine], now: datetime) -> Iterator[DayLine]:

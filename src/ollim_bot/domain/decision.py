@@ -164,21 +164,23 @@ def decide(job: Job | None, given: Circumstances) -> Decision:
     if job is None:
         return Abandon(_interrupted_or(OccurrenceState.SKIPPED, progress))
     if not progress.may_retry:
-        return GiveUp(_end_of_cut_off(progress))
+        failed = OccurrenceState.FAILED
+        return GiveUp(_interrupted_or(failed, progress) if progress.had_effect else failed)
     if given.is_queued:
         return RunInForeground()
     if (obstacle := _obstacle(job, given)) is not None:
         return obstacle
-    if given.quiet_until is not None and (wait := _wait(job, given.quiet_until, given)) is not None:
-        return wait
+    may_wait = job.keeps_quiet and not (given.is_manual or progress.is_begun)
+    if given.quiet_until is not None and may_wait:
+        return WaitForQuietEnd(given.quiet_until)
     return _shortage(job, given) or _run(job, given)
 
 
-def has_to_come(decision: Decision, *, is_manual: bool = False) -> bool:
+def has_to_come(decision: Decision) -> bool:
     """Whether what must be delivered is delivered after that decision, by a run or plainly."""
     match decision:
         case Skip(reason):
-            return not is_unwanted(reason, is_manual=is_manual)
+            return not is_unwanted(reason, is_manual=False)
         case Miss() | Abandon():
             return False
     return True
@@ -216,11 +218,6 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
     return None
 
 
-def _wait(job: Job, until: datetime, given: Circumstances) -> WaitForQuietEnd | None:
-    may_wait = not (given.is_manual or given.progress.is_begun)
-    return WaitForQuietEnd(until) if job.keeps_quiet and may_wait else None
-
-
 def _shortage(job: Job, given: Circumstances) -> Skip | None:
     """What a run needs and does not have now."""
     if job.is_plain:
@@ -231,7 +228,16 @@ def _shortage(job: Job, given: Circumstances) -> Skip | None:
         return Skip(SkipReason.COST_CAP, f"{given.reached_cost_cap:.2f}")
     if not given.can_screen and job.brings_free_text:
         return Skip(SkipReason.SCREENING, NO_SCREENING)
-    return _defect(job, given)
+    # What the job lacks to run; only in the background, it has tools of its own and a budget.
+    is_background = job.spec.background
+    wrong = [error for tool in job.spec.allowed_tools for error in problems(tool).errors]
+    wrong += given.excess_tools
+    if wrong and is_background:
+        return Skip(SkipReason.INVALID_TOOLS, " ".join(wrong))
+    if given.missing_skills:
+        return Skip(SkipReason.MISSING_SKILL, given.missing_skills[0])
+    needs_token = is_background and needs_ping_token(job, is_manual=given.is_manual)
+    return Skip(SkipReason.BUDGET) if needs_token and not given.has_ping_token else None
 
 
 def _missed(job: Job, given: Circumstances) -> Miss | None:
@@ -246,19 +252,6 @@ def _missed(job: Job, given: Circumstances) -> Miss | None:
     return None if rule is Late.RUN else Miss(is_told=rule is Late.TELL)
 
 
-def _defect(job: Job, given: Circumstances) -> Skip | None:
-    """What the job lacks to run; only in the background, it has tools of its own and a budget."""
-    is_background = job.spec.background
-    wrong = [error for tool in job.spec.allowed_tools for error in problems(tool).errors]
-    wrong += given.excess_tools
-    if wrong and is_background:
-        return Skip(SkipReason.INVALID_TOOLS, " ".join(wrong))
-    if given.missing_skills:
-        return Skip(SkipReason.MISSING_SKILL, given.missing_skills[0])
-    needs_token = is_background and needs_ping_token(job, is_manual=given.is_manual)
-    return Skip(SkipReason.BUDGET) if needs_token and not given.has_ping_token else None
-
-
 def _run(job: Job, given: Circumstances) -> RunInForeground | RunInBackground | DeliverPlainly:
     if job.is_plain:
         return DeliverPlainly()
@@ -268,12 +261,6 @@ def _run(job: Job, given: Circumstances) -> RunInForeground | RunInBackground | 
     if not given.has_just_failed or not attempts:
         return RunInBackground(attempts + 1)
     return RunInBackground(attempts + 1, _RETRY_PAUSES[min(attempts, len(_RETRY_PAUSES)) - 1])
-
-
-def _end_of_cut_off(progress: Progress) -> OccurrenceState:
-    if not progress.had_effect:
-        return OccurrenceState.FAILED
-    return _interrupted_or(OccurrenceState.FAILED, progress)
 
 
 def _interrupted_or(other: OccurrenceState, progress: Progress) -> OccurrenceState:

@@ -23,9 +23,7 @@ MOST_LINES_WITH_BUTTONS = 10
 LONGEST_PAGE = 1900
 
 _HEADLINE = "While it was quiet"
-_BELOW = "(below)"
 _WITH_OTHERS = "messages that waited, some of them written after reading untrusted text"
-_LONGEST_TITLE = 200
 # A longer text is shortened, with a button that posts it.
 _LONGEST_LINE = 600
 _MOST_ROWS = 8
@@ -33,7 +31,6 @@ _MOST_ROWS = 8
 _AROUND = 40
 # Discord takes 25 buttons; two of them turn pages.
 _MOST_BUTTONS = 23
-_MOST_KEPT = 10
 # The time alone names a message for so long.
 _NAMED_BY_TIME = timedelta(hours=20)
 
@@ -98,7 +95,7 @@ class HeldMessages:
 class Digest:
     """One message with a line for each entry, which came at `at`; one of its pages is shown.
 
-    The pages are the same whatever becomes of the entries, so that no line changes its place. The
+    An answer to an entry does not change the pages, so that no line changes its place. The
     last one ends with the `receipt` of the day, if there is one.
     """
 
@@ -158,7 +155,7 @@ class Digests:
         return next((each for each in self.kept if each.id == message_id), None)
 
     def with_new(self, digest: Digest) -> Digests:
-        return Digests((*self.kept, digest)[-_MOST_KEPT:])
+        return Digests((*self.kept, digest)[-10:])
 
     def changed(self, digest: Digest) -> Digests:
         return Digests(tuple(digest if each.id == digest.id else each for each in self.kept))
@@ -189,6 +186,8 @@ def digest_message(
         elif len(pages) > 1:
             buttons.append(Button("Back to the start", TURN_PAGE, "0"))
         card = Card(_HEADLINE, lines=tuple(lines), buttons=tuple(buttons))
+    told = (entry.message.untrusted for entry in digest.entries)
+    mark = marked_taint(",".join(each.source for each in told if each is not None)).mark
     return ChatMessage(
         digest.id,
         digest.at,
@@ -196,7 +195,7 @@ def digest_message(
         text,
         card=card,
         pings=digest.pings,
-        untrusted=_untrusted(digest.entries),
+        untrusted=Untrusted(mark, _WITH_OTHERS) if mark else None,
     )
 
 
@@ -217,7 +216,7 @@ def _drawn(
     if item is not None and not _is_live(entry, item):
         return passed_card(item, entry.message.at, now).title, ()
     if entry.message.id in posted:
-        return f"{line} {_BELOW}", ()
+        return f"{line} (below)", ()
     if entry.needs_own_message:
         return line, (Button("Show", SHOW_HELD, entry.message.id),)
     if item is not None:
@@ -236,18 +235,12 @@ def _most_buttons(entry: HeldMessage) -> int:
     return sum(each.action != SNOOZE for each in entry._buttons) + 1 if entry.item else 0
 
 
-def _untrusted(held: Sequence[HeldMessage]) -> Untrusted | None:
-    marks = [each.message.untrusted.source for each in held if each.message.untrusted is not None]
-    mark = marked_taint(",".join(marks)).mark
-    return Untrusted(mark, _WITH_OTHERS) if mark else None
-
-
 def _line(held: HeldMessage, now: datetime) -> str:
     message = held.message
     words = message.text
     if held.needs_own_message:
         words = words if message.card is None else message.card.title
-        said = shortened(" ".join(words.split()), _LONGEST_TITLE)
+        said = shortened(" ".join(words.split()), 200)
     else:
         said = "\n  ".join(filter(str.strip, words.splitlines()))
         said += f" ({message.footer})" if message.footer else ""

@@ -13,8 +13,6 @@ from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.errors import WrongInput
 
-_EXAMPLE = "2026-11"
-
 
 class DoseState(StrEnum):
     TAKEN = "taken"
@@ -58,7 +56,7 @@ def month_of(text: str | None, now: datetime) -> tuple[datetime, datetime]:
         first = now.date().replace(day=1) if text is None else date.fromisoformat(f"{text}-01")
         following = date(first.year + first.month // 12, first.month % 12 + 1, 1)
     except ValueError:
-        raise WrongInput(f"{text!r:.40} is not a month. Example: {_EXAMPLE}") from None
+        raise WrongInput(f"{text!r:.40} is not a month. Example: 2026-11") from None
     zone = now.tzinfo or UTC
     begin, end = (instant(datetime(each.year, each.month, 1), zone) for each in (first, following))
     return begin, end
@@ -67,7 +65,7 @@ def month_of(text: str | None, now: datetime) -> tuple[datetime, datetime]:
 def doses_between(items: Iterable[DueItem], begin: datetime, end: datetime) -> list[Dose]:
     """The doses that were due then, the earliest first.
 
-    A dose that was put off is one dose, whatever the number of its cards; so is one whose reminder
+    A dose that was put off is one dose with several cards; so is one whose reminder
     was followed up.
     """
     shown = [each for each in items if each.is_dose and not each.same_as]
@@ -80,8 +78,15 @@ def doses_between(items: Iterable[DueItem], begin: datetime, end: datetime) -> l
         first.setdefault(name, card)
         if name not in newest or newest[name].answer not in _STATES:
             newest[name] = card
-    found = (_dose(card, newest[name]) for name, card in first.items())
-    return [dose for dose in found if begin <= dose.due.astimezone(UTC) < end]
+    doses = []
+    for name, card in first.items():
+        last = newest[name]
+        state = DoseState.UNANSWERED if last.answer is None else _STATES.get(last.answer)
+        if state is None:
+            doses.append(Dose(card.due, DoseState.UNANSWERED, card, until=last.until))
+        else:
+            doses.append(Dose(card.due, state, card, last.answered_at))
+    return [dose for dose in doses if begin <= dose.due.astimezone(UTC) < end]
 
 
 def _name(card: DueItem, put_off: dict[str, DueItem]) -> str:
@@ -95,13 +100,6 @@ def _name(card: DueItem, put_off: dict[str, DueItem]) -> str:
         seen.add(before.key)
         one = before
     return one.occurrence
-
-
-def _dose(first: DueItem, newest: DueItem) -> Dose:
-    state = DoseState.UNANSWERED if newest.answer is None else _STATES.get(newest.answer)
-    if state is None:
-        return Dose(first.due, DoseState.UNANSWERED, first, until=newest.until)
-    return Dose(first.due, state, first, newest.answered_at)
 
 
 def counts(doses: Sequence[Dose]) -> dict[str, int]:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.job_kinds import JobKind, OccurrenceKind
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,
@@ -34,12 +34,10 @@ from ollim_bot.domain.moments import (
     instant,
     late_label,
     later,
+    short_clock,
 )
 from ollim_bot.domain.occurrences import ANSWERED, Answer, LedgerRow, Occurrence
 from ollim_bot.domain.text import comma_parts
-
-if TYPE_CHECKING:
-    from ollim_bot.domain.job_kinds import OccurrenceKind
 
 _MORNING, _EVENING = 9, 20
 # A snooze is counted in whole minutes.
@@ -145,7 +143,6 @@ def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
 # How long an answer can be undone. The reminder that a snooze made must not be due before.
 _UNDO_FOR = timedelta(minutes=10)
 _MARGIN = timedelta(seconds=5)
-_MOST_EARLIER = 5
 # The card of an item that no message has shown.
 NO_CARD = MessageId("")
 # Marks, towards the agent, the item whose card is the newest thing said.
@@ -207,6 +204,10 @@ class DueItem:
     ) -> DueItem:
         nag, is_dose = job.spec.nag, job.spec.kind is ItemKind.DOSE
         due = (occurrence.scheduled_at or now).astimezone(now.tzinfo)
+        # A single dose is nearer to no other.
+        following = None
+        if is_dose and isinstance(job, Routine) and due.tzinfo is not None:
+            following = job.next_after(due, due.tzinfo)
         return cls(
             occurrence.id,
             job.spec.title,
@@ -216,7 +217,7 @@ class DueItem:
             is_dose,
             # By the hour of UTC: Python adds to the wall clock of a zone.
             again_at=None if nag is None else now.astimezone(UTC) + nag.pause,
-            late_after=_nearer_to_next(job, due) if is_dose else None,
+            late_after=following and due.astimezone(UTC) + elapsed(due, following) / 2,
         )
 
     @classmethod
@@ -284,7 +285,7 @@ class DueItem:
         """The item that asks from now on, where an older moment was not answered."""
         moments = sorted({*self.earlier, *older.earlier, older.due}, reverse=True)
         count = self.earlier_count + older.earlier_count + 1
-        return replace(self, earlier=tuple(moments[:_MOST_EARLIER]), earlier_count=count)
+        return replace(self, earlier=tuple(moments[:5]), earlier_count=count)
 
     @property
     def is_by_hand(self) -> bool:
@@ -344,23 +345,14 @@ class DueItem:
         return LedgerRow(now, ANSWERED, Occurrence.parse(self.occurrence), facts)
 
 
-def _nearer_to_next(job: Reminder | Routine, due: datetime) -> datetime | None:
-    """The moment in the middle between this dose and the next; None for a single one."""
-    if not isinstance(job, Routine) or due.tzinfo is None:
-        return None
-    following = job.next_after(due, due.tzinfo)
-    return following and due.astimezone(UTC) + elapsed(due, following) / 2
-
-
 DONE, TAKEN, NOT_TAKEN = "done", "taken", "not_taken"
-SNOOZE, LET_GO, UNDO = "snooze", "let_go", "undo"
+SNOOZE, MOVE, LET_GO, UNDO = "snooze", "move", "let_go", "undo"
 # Begins the data where an action is for items and for other things too.
 ITEM = "item"
 # A wait that the owner says in words.
 OTHER = "other"
 BREAK_DOWN = "break_down"
 
-_LONGEST_TITLE = 256
 _WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
 _MOVES: Mapping[str, str] = {"today": "Later today", "9am": "Tomorrow"}
 _ASK_WHEN = "When? (in 20 minutes, 17:30, friday 9:00)"
@@ -392,7 +384,7 @@ def _titled(words: str, buttons: tuple[Button, ...], item: DueItem, title: str =
     # The file of a reminder is gone when it asks.
     job = Occurrence.parse(item.occurrence).job_id if item.is_of_routine else ""
     first, rest = (title, words) if title else (words, "")
-    if first == " ".join(first.split()) and len(first) <= _LONGEST_TITLE:
+    if first == " ".join(first.split()) and len(first) <= 256:
         return Card(first, rest, buttons=buttons, job=job)
     return Card("Reminder", "\n".join(filter(None, (first, rest))), buttons=buttons, job=job)
 
@@ -485,11 +477,6 @@ def passed_card(item: DueItem, asked: datetime, now: datetime) -> Card:
     return Card(f"{item.owner_title} · asked {when}", earlier_of=item.key)
 
 
-def unanswered_card(item: DueItem, now: datetime) -> Card:
-    """The line of a dose without an answer, where the card of a later one has come."""
-    return Card(f"{item.owner_title} · {short_moment(item.due, now)} · not answered")
-
-
 def _rounded(item: DueItem, at: datetime) -> datetime:
     """The chosen moment, without seconds unless it is near."""
     until = item.until or at
@@ -504,8 +491,8 @@ def _moment(moment: datetime, now: datetime) -> str:
 
 def short_moment(moment: datetime, now: datetime) -> str:
     """The time of day without seconds, and the day where it is not that of `now`."""
-    local = moment.astimezone(now.tzinfo).replace(second=0, microsecond=0)
-    return clock_time(local) if local.date() == now.date() else describe(local, now)
+    local = moment.astimezone(now.tzinfo)
+    return short_clock(local) if local.date() == now.date() else describe(local, now)
 
 
 def delivery_id(occurrence: Occurrence) -> MessageId:
@@ -539,9 +526,6 @@ def not_today(item: DueItem, now: datetime) -> Settlement:
     if item.is_dose or item.is_of_routine:
         return let_go(item)
     return Settlement(Answer.MOVED, snoozed_until("9am", now))
-
-
-MOVE = "move"
 
 
 def move_button(reminder_id: str, end: datetime) -> Button:

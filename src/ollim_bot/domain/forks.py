@@ -204,8 +204,6 @@ ForkExit = Save | Report | Discard
 ENDINGS = {Save: "all of it kept", Report: "summary kept", Discard: "nothing kept"}
 # As earlier versions said it, in the log.
 _LEFT = "left"
-
-
 _ENDED = "Side conversation ended — "
 
 

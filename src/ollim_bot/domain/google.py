@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import parse_qs, urlsplit
 
+from ollim_bot.domain.text import joined
+
 _SCOPE = "https://www.googleapis.com/auth/"
 
 
@@ -35,9 +37,7 @@ def services_in(scopes: Collection[str]) -> tuple[GoogleService, ...]:
 
 def in_words(services: Collection[GoogleService]) -> str:
     """`tasks, calendar and mail`."""
-    names = [service.value for service in GoogleService if service in services]
-    *first, last = names or ["nothing"]
-    return f"{', '.join(first)} and {last}" if first else last
+    return joined([service for service in GoogleService if service in services]) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)

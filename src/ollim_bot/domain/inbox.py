@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -61,11 +61,6 @@ class OwnerMessage:
 
     wants_answer: ClassVar[bool] = True
     can_be_replaced: ClassVar[bool] = True
-
-    @property
-    def opens_fork(self) -> bool:
-        """Whether it is answered in a branch of the session that it replies to."""
-        return self.origin is not None and not self.origin.is_expired
 
     def as_message(self) -> ChatMessage:
         return ChatMessage(
@@ -180,11 +175,8 @@ class JobTurn:
 # The inputs that a turn of the agent answers.
 TurnRequest = OwnerMessage | ProgramTurn | JobTurn
 Input = TurnRequest | CommandCall
-
-
 MOST_ATTEMPTS = 2
 MOST_FAILED = 50
-_A_DAY = timedelta(days=1)
 
 _NO_UPDATES = PendingUpdates()
 
@@ -299,7 +291,8 @@ class FailedTurns:
 
     def for_login(self, now: datetime) -> tuple[FailedTurn, ...]:
         """Those that wait for the login, and not for so long that an answer would surprise."""
-        return tuple(each for each in self.turns if each.for_login and now - each.at < _A_DAY)
+        day = timedelta(days=1)
+        return tuple(each for each in self.turns if each.for_login and now - each.at < day)
 
     def answered(self) -> FailedTurns:
         """After an answer to the owner none waits for the login: it may have been said again."""
@@ -397,26 +390,25 @@ class Inbox:
         A job belongs to the main conversation, and waits until no fork is open.
         """
         waiting = [each for each in self.waiting if not (in_fork and isinstance(each, JobTurn))]
-        plain = takewhile(
-            lambda each: isinstance(each, OwnerMessage) and not each.button and not each.opens_fork,
-            waiting,
-        )
-        return tuple(plain) or tuple(waiting[:1])
+
+        def is_plain(each: Input) -> bool:
+            # A reply to what another session sent is answered in a branch of that session.
+            if not isinstance(each, OwnerMessage) or each.button:
+                return False
+            return each.origin is None or each.origin.is_expired
+
+        return tuple(takewhile(is_plain, waiting)) or tuple(waiting[:1])
 
     def rows(self) -> tuple[InboxRow, ...]:
         """The fewest rows with this result, for shortening the log."""
-        accepted = (Accepted(each.at, each) for each in self.accepted)
-        return (*accepted, *(self._turn_rows(self.running) if self.running else ()))
-
-    def _turn_rows(self, running: Taken) -> Iterator[InboxRow]:
-        """Each attempt before the tools that it called; the current attempt comes last."""
-        attempt = None
-        for turn, tools in groupby(self.tools, key=lambda tool: tool.turn):
-            attempt = turn
-            yield replace(running, turn=turn)
-            yield from tools
-        if attempt != running.turn:
-            yield running
+        rows: list[InboxRow] = [Accepted(each.at, each) for each in self.accepted]
+        if self.running is not None:
+            # Each attempt before the tools that it called; the current attempt comes last.
+            attempt = None
+            for attempt, tools in groupby(self.tools, key=lambda tool: tool.turn):
+                rows += (replace(self.running, turn=attempt), *tools)
+            rows += [] if attempt == self.running.turn else [self.running]
+        return tuple(rows)
 
     def _runs(self, turn: TurnId) -> bool:
         return self.running is not None and self.running.turn == turn

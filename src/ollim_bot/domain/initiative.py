@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.domain.cards import ENSURE_LABEL
+from ollim_bot.domain.job_fields import ORDERS
 from ollim_bot.domain.jobs import Chain, Job, Reminder, Routine, is_ordered, job_key
 from ollim_bot.domain.taint import Taint, kind_of, marked_taint
 
@@ -134,6 +135,7 @@ def objections_after_reading(before: Job | None, after: Job, taint: Taint) -> It
         return
     had = {} if before is None else _orders(before)
     found = [name for name, value in _orders(after).items() if value and value != had.get(name)]
+    found = [name for name in found if name != "plain"]
     if before is not None and after.must and not before.must and not found:
         found = ["must"]
     is_new_reminder = before is None and isinstance(after, Reminder)
@@ -151,17 +153,14 @@ def objections_after_reading(before: Job | None, after: Job, taint: Taint) -> It
 
 def _orders(job: Job) -> dict[str, object]:
     """The fields that only an order of the owner has, by their names in a file."""
-    spec = job.spec
-    return {"must": spec.must is True, "kind": spec.kind, "nag": spec.nag, "before": spec.before}
+    return {each.name: getattr(job.spec, each.attribute) for each in ORDERS}
 
 
 def _to_new(job: Job, setter: Setter) -> Iterator[str]:
-    if job.spec.must:
-        yield "must: only what the owner asked for comes whatever happens; leave it out"
-    spec = job.spec
-    fields = {"plain": spec.plain, "kind": spec.kind, "nag": spec.nag, "before": spec.before}
-    for name in (name for name, value in fields.items() if value):
-        yield f"{name}: this is only for what the owner asked for; leave it out"
+    for name in (name for name, value in _orders(job).items() if value):
+        what = "only" if name == "must" else "this is only for"
+        whatever = " comes whatever happens" if name == "must" else ""
+        yield f"{name}: {what} what the owner asked for{whatever}; leave it out"
     if not job.spec.background:
         yield "background: what a background run sets runs in the background; make it true"
     if job.spec.set_by != setter.job:
@@ -180,14 +179,13 @@ def _to_change(before: Job, after: Job) -> Iterator[str]:
         yield "enabled: it was paused, and a background run does not resume it"
     if after.spec.allow_ping and not before.spec.allow_ping:
         yield "allow-ping: only the owner can let a silent job ping"
-    if _is_moved_check(before, after):
+    if (
+        isinstance(before, Reminder)
+        and isinstance(after, Reminder)
+        and before.chain.depth > 0
+        and after.run_at != before.run_at
+    ):
         yield "run-at: `follow_up_chain` has set this check; leave its moment as it was"
-
-
-def _is_moved_check(before: Job, after: Job) -> bool:
-    if not (isinstance(before, Reminder) and isinstance(after, Reminder)):
-        return False
-    return before.chain.depth > 0 and after.run_at != before.run_at
 
 
 def _to_chain(before: Job | None, after: Job) -> Iterator[str]:

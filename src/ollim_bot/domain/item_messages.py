@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import (
     DONE,
@@ -15,7 +16,7 @@ from ollim_bot.domain.due_items import (
     open_card,
     passed_card,
     settled_card,
-    unanswered_card,
+    short_moment,
 )
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
@@ -28,20 +29,10 @@ def item_message(
 ) -> tuple[ChatMessage, DueItem]:
     """The card that carries the job's own words, and the due item that it shows."""
     item = DueItem.of(job, occurrence, delivery_id(occurrence), now)
-    taint, (title, words) = marked_taint(job.spec.untrusted), job.spec.said
-    message = ChatMessage(
-        item.card,
-        now,
-        Author.BACKGROUND,
-        "\n".join(filter(None, (title, words))),
-        footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
-        card=open_card(item, now, words, title),
-        job=item.short_title,
-        occurrence=item.occurrence,
-        untrusted=untrusted_message(taint),
-        must=job.must,
-    )
-    return message, item
+    title, words = job.spec.said
+    card = open_card(item, now, words, title)
+    text = "\n".join(filter(None, (title, words)))
+    return _message(item, occurrence, now, card, text, footer), item
 
 
 def card_message(
@@ -49,12 +40,18 @@ def card_message(
 ) -> ChatMessage:
     """The message that shows an item by itself, for one of the times that it comes."""
     card = open_card(item, now)
+    return _message(item, occurrence, now, card, card.text, footer)
+
+
+def _message(
+    item: DueItem, occurrence: Occurrence, now: datetime, card: Card, text: str, footer: str
+) -> ChatMessage:
     taint = marked_taint(item.untrusted)
     return ChatMessage(
         delivery_id(occurrence),
         now,
         Author.BACKGROUND,
-        card.text,
+        text,
         card=card,
         footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
         job=item.short_title,
@@ -85,11 +82,12 @@ def shown_as(message: ChatMessage, item: DueItem, now: datetime) -> ChatMessage:
     elif item.answer is not None:
         # The step that ends the Undo takes the button away, and no clock.
         card = settled_card(item, (item.answered_at or now).astimezone(now.tzinfo))
-        footer = IN_QUIET_HOURS if item.is_in_quiet else ""
+        footer = IN_QUIET_HOURS * item.is_in_quiet
     elif item.is_followed_up:
         card = passed_card(item, message.at, now)
     elif item.is_passed:
-        card = unanswered_card(item, now)
+        # The card of a later dose has come.
+        card = Card(f"{item.owner_title} · {short_moment(item.due, now)} · not answered")
     else:
         return message
     return replace(message, card=card, footer=footer if asks else message.footer)

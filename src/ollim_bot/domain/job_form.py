@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime
 from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.job_fields import BY_CLOCK, JobField, written_value
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, JobText, Reminder, Routine
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, day_words, describe, length_text
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, day_words, describe
 from ollim_bot.domain.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.domain.phrases.rhythm import parse_rhythm
 from ollim_bot.domain.repeats import AfterDone, Repeat, Rhythm, read_rhythm
 from ollim_bot.errors import WrongInput
 
 TEXT, WHEN = "text", "when"
-YES, NO, USUAL = "yes", "no", ""
 _MOMENTS = 3
 
 
@@ -88,8 +88,19 @@ def address_of(key: str) -> str:
     return f"/jobs/{quote(key, safe=':')}"
 
 
-def form_of(job: Job, key: str, file: JobText, now: datetime, *, is_skipped: bool) -> JobForm:
-    """The form of a job whose file is right; `is_skipped` says that its next moment is."""
+def form_of(
+    job: Job,
+    fields: Iterable[JobField],
+    key: str,
+    file: JobText,
+    now: datetime,
+    *,
+    is_skipped: bool,
+) -> JobForm:
+    """The form of a job whose file is right; `is_skipped` says that its next moment is.
+
+    `fields` are those that the file of such a job may have.
+    """
     spec = job.spec
     return JobForm(
         key,
@@ -97,7 +108,7 @@ def form_of(job: Job, key: str, file: JobText, now: datetime, *, is_skipped: boo
         spec.owner_title or spec.id,
         file,
         now,
-        tuple(_fields(job, now)),
+        tuple(_fields(job, fields, now)),
         when_in_words(job, now),
         next_moments(job, now),
         untrusted=spec.untrusted or "",
@@ -142,56 +153,46 @@ def dated(moment: datetime, now: datetime) -> str:
     return f"{days}, {clock_time(local)}"
 
 
-def _fields(job: Job, now: datetime) -> Iterator[FormField]:
-    spec = job.spec
+def _fields(job: Job, fields: Iterable[JobField], now: datetime) -> Iterator[FormField]:
     says = "What it says" if job.is_plain else "What the agent does then"
-    yield FormField(TEXT, says, plain_lines(spec.message))
-    yield FormField("description", "Short name", spec.description, "for lists; may be empty")
+    yield FormField(TEXT, says, plain_lines(job.spec.message))
+    shown = [(each, each.form) for each in fields if each.form and _has(job, each)]
+    for field, words in sorted(shown, key=lambda each: each[1].place):
+        value = written_value(getattr(job.spec, field.attribute, getattr(job, field.attribute, 0)))
+        names = [name for name, _, in_file in words.choices if in_file == value]
+        text = ", ".join(value) if isinstance(value, list) else str(value or "")
+        if words.choices:
+            text = names[0] if names else words.choices[0][0]
+        usual = "Yes" if replace(job, spec=replace(job.spec, must=None)).must else "No"
+        choices = tuple((name, said.format(usual=usual)) for name, said, _ in words.choices)
+        yield FormField(field.name, words.label, text, words.hint, choices)
+        if field.name == "description":
+            yield from _fields_of_moment(job, now)
+
+
+def _has(job: Job, field: JobField) -> bool:
+    if field.name == "quiet":
+        return not job.spec.background
+    return job.kind.has_moments or not field.has(BY_CLOCK)
+
+
+def _fields_of_moment(job: Job, now: datetime) -> Iterator[FormField]:
     if isinstance(job, Reminder):
         hint = "such as `tomorrow 9am`, `in 20 minutes` or `2026-12-24 18:00`"
         yield FormField(WHEN, "When", moment_text(job, now), hint)
-    if isinstance(job, Routine):
-        yield from _rhythm_fields(job.rhythm, now, spec.zone(now.tzinfo or UTC))
-    if job.kind.has_moments:
-        yield from _fields_of_moments(job)
-    states = ((YES, "On"), (NO, "Paused"))
-    yield FormField("enabled", "State", YES if spec.enabled else NO, choices=states)
-
-
-def _rhythm_fields(rhythm: Rhythm, now: datetime, zone: tzinfo) -> Iterator[FormField]:
-    there = now.astimezone(zone)
+    if not isinstance(job, Routine):
+        return
+    rhythm, there = job.rhythm, now.astimezone(job.spec.zone(now.tzinfo or UTC))
     hint = "such as `every weekday at 9:00`, `every 2 weeks on monday at 9:00` or a cron line"
     yield FormField(WHEN, "How often", rhythm_text(rhythm, there), hint)
     if isinstance(rhythm, AfterDone):
         return
-    until, times = (rhythm.until, rhythm.times) if isinstance(rhythm, Repeat) else (None, None)
-    start = rhythm.start if isinstance(rhythm, Repeat) else None
-    since = f", counted from {_day(start)}" if start else ""
+    ends = rhythm if isinstance(rhythm, Repeat) else Repeat(rhythm)
+    since = f", counted from {_day(ends.start)}" if ends.start else ""
     last = "the last day, such as `24 dec`; empty: no end"
-    yield FormField("until", "Until", day_text(until, there.date()), last)
+    yield FormField("until", "Until", day_text(ends.until, there.date()), last)
     often = f"after so many times{since}; empty: no end"
-    yield FormField("times", "Ends after", "" if times is None else str(times), often)
-
-
-def _fields_of_moments(job: Job) -> Iterator[FormField]:
-    spec = job.spec
-    nag = "pause and how often, such as `10m x 4`; empty: once is enough"
-    yield FormField("nag", "Again until done", str(spec.nag or ""), nag)
-    step = "the smallest first step, said the second time"
-    yield FormField("first-step", "First step", spec.first_step, step)
-    before = ", ".join(map(length_text, spec.before))
-    yield FormField("before", "Heads-ups", before, "so long before, such as `1h, 10m`")
-    doses = ((NO, "No"), ("dose", "Yes: Taken or Skipped"))
-    yield FormField("kind", "Medicine", str(spec.kind or NO), choices=doses)
-    usual = "Yes" if replace(job, spec=replace(spec, must=None)).must else "No"
-    musts = ((USUAL, f"As usual ({usual})"), (YES, "Yes"), (NO, "No"))
-    value = USUAL if spec.must is None else YES if spec.must else NO
-    yield FormField(
-        "must", "Must come", value, "also in quiet hours, and without taking a ping", musts
-    )
-    if isinstance(job, Routine) and not spec.background:
-        waits = ((YES, "Waits until they end"), (NO, "Comes all the same"))
-        yield FormField("quiet", "In quiet hours", YES if job.quiet else NO, choices=waits)
+    yield FormField("times", "Ends after", str(ends.times or ""), often)
 
 
 def moment_text(job: Reminder, now: datetime) -> str:
@@ -213,22 +214,19 @@ def rhythm_text(rhythm: Rhythm, now: datetime) -> str:
     spoken = explained.replace(" on Monday through Friday", " every weekday")
     for words in (explained, spoken, spoken.replace(" on ", " every ", 1)):
         with suppress(WrongInput):
-            if _is_same(read_rhythm(parse_rhythm(words, now)), endless):
+            read = read_rhythm(parse_rhythm(words, now))
+            if _days_and_times(read) == _days_and_times(endless):
                 return words[:1].lower() + words[1:]
     if isinstance(endless, Repeat) and isinstance(endless.rule, Cron):
         return str(endless.rule)
     return endless.text
 
 
-def _is_same(one: Rhythm, other: Rhythm) -> bool:
-    """Whether both have the same days and times; their first days may differ."""
-    if isinstance(one, Repeat) and isinstance(other, Repeat):
-        return (one.rule, one.at) == (other.rule, other.at)
-    if isinstance(one, AfterDone) and isinstance(other, AfterDone):
-        return (one.days, one.at) == (other.days, other.at)
-    if isinstance(one, Cron) and isinstance(other, Repeat):
-        return one == other.rule
-    return one == other
+def _days_and_times(rhythm: Rhythm) -> tuple[object, object]:
+    """Without its first day."""
+    if isinstance(rhythm, Cron):
+        return rhythm, ()
+    return rhythm.rule if isinstance(rhythm, Repeat) else rhythm.days, rhythm.at
 
 
 def day_text(day: date | None, today: date) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -15,7 +14,7 @@ from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.job_form import next_moments, when_in_words
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, Reminder, Routine
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe, describe_with_distance, instant
+from ollim_bot.domain.moments import describe, describe_with_distance, instant, short_day
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.overviews import (
     CANCEL,
@@ -25,15 +24,12 @@ from ollim_bot.domain.overviews import (
     SNOOZE_JOB,
     button_data,
     first_button,
-    first_called_button,
-    next_moment,
     rhythm_words,
-    skipped_moment,
 )
 from ollim_bot.domain.receipts import DueThing, Fate, due_things
 from ollim_bot.domain.run_history import RunStory
 from ollim_bot.domain.run_words import state_in_words, why
-from ollim_bot.domain.schedule import ScheduledJob, Skips
+from ollim_bot.domain.schedule import ScheduledJob, Skips, next_moment, skipped_moment
 from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, one_line
 from ollim_bot.domain.usage import UsageRow
 
@@ -76,6 +72,10 @@ class JobDay(NamedTuple):
     state: DayState = DayState.NOTHING
     why: str = ""
 
+    def __str__(self) -> str:
+        """`Mon 2 Nov: it was quiet`."""
+        return f"{short_day(self.day)}: {self.why}" if self.why else short_day(self.day)
+
 
 class LastRun(NamedTuple):
     at: datetime
@@ -93,20 +93,16 @@ class JobPast:
     @property
     def sentence(self) -> str:
         """`27 days on time, 1 late (Tue 3 Nov), 1 skipped (Mon 2 Nov: it was quiet)`."""
-        counts = Counter(each.state for each in self.days)
-        parts = [self._part(state, counts[state]) for state in reversed(_WORST_FIRST)]
-        words = [each for each in parts[1:] if each]
-        return ", ".join(words) or "nothing was due"
-
-    def _part(self, state: DayState, number: int) -> str:
-        if not number:
-            return ""
-        if state not in _NAMED:
-            return f"{number} {state}"
-        its = [each for each in self.days if each.state is state]
-        named = "; ".join(_named(each) for each in its[-_MOST_NAMED:])
-        before = "" if number <= _MOST_NAMED else "last "
-        return f"{number} {state} ({before}{named})"
+        parts = []
+        for state in reversed(_WORST_FIRST):
+            its = [each for each in self.days if each.state is state]
+            if state in _NAMED and its:
+                last = "last " * (len(its) > _MOST_NAMED)
+                named = "; ".join(map(str, its[-_MOST_NAMED:]))
+                parts.append(f"{len(its)} {state} ({last}{named})")
+            elif state is not DayState.NOTHING and its:
+                parts.append(f"{len(its)} {state}")
+        return ", ".join(parts) or "nothing was due"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +218,6 @@ def _last(stories: Iterable[RunStory], now: datetime) -> LastRun | None:
     return LastRun(newest.fired, why(newest, now) or state_in_words(newest))
 
 
-def _named(day: JobDay) -> str:
-    name = f"{WEEKDAYS[day.day.weekday()]} {day.day.day} {MONTHS[day.day.month - 1]}"
-    return f"{name}: {day.why}" if day.why else name
-
-
-_LONGEST_NAME = 60
-_LONGEST_TITLE = 200
 _SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
 
 
@@ -236,24 +225,15 @@ def job_card(job: Job, skips: Skips, now: datetime, webhook_port: int | None = N
     """One job with all that can be done with it; webhooks are called at `webhook_port`."""
     if isinstance(job, Routine | Reminder):
         is_skipped = skipped_moment(job, skips, now) is not None
-        lines, buttons = _about(job, skips, now), _buttons(job, is_skipped=is_skipped)
+        lines, buttons = [*_about(job, skips, now)], [*_buttons(job, is_skipped=is_skipped)]
     else:
-        lines, buttons = _about_called(job, webhook_port), _called_buttons(job)
+        lines = [] if job.spec.enabled else ["Paused: calls are refused until it is resumed."]
+        lines += facts_of(job, webhook_port) if isinstance(job, CalledJob) else ()
+        cancel = Button("Cancel", CANCEL, button_data(job), ButtonStyle.DANGER)
+        buttons = [first_button(job), cancel]
     mark = f" {FROM_UNTRUSTED}" if job.spec.untrusted else ""
-    title = (one_line(job.spec.words, _LONGEST_TITLE) or job.spec.id) + mark
+    title = (one_line(job.spec.words, 200) or job.spec.id) + mark
     return Card(title, "\n".join(lines), buttons=tuple(buttons), job=job.spec.id)
-
-
-def _about_called(job: Job, port: int | None) -> Iterator[str]:
-    if not job.spec.enabled:
-        yield "Paused: calls are refused until it is resumed."
-    if isinstance(job, CalledJob):
-        yield from facts_of(job, port)
-
-
-def _called_buttons(job: Job) -> Iterator[Button]:
-    yield first_called_button(job)
-    yield Button("Cancel", CANCEL, button_data(job), ButtonStyle.DANGER)
 
 
 def _about(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
@@ -294,5 +274,5 @@ def _buttons(job: ScheduledJob, *, is_skipped: bool) -> Iterator[Button]:
 
 def facts_of(job: CalledJob, port: int | None) -> Iterator[str]:
     """The facts as lines of a card."""
-    for name, fact in job.facts(port, lambda text: as_code(text, _LONGEST_NAME)):
+    for name, fact in job.facts(port, lambda text: as_code(text, 60)):
         yield f"{name.capitalize()}: {fact}."

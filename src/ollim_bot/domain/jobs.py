@@ -5,7 +5,7 @@ What is particular to a kind is said by its class; everything else knows jobs, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -347,6 +347,12 @@ def named_by_words(words: str, jobs: Sequence[J], when: Callable[[J], str]) -> J
     return found[0] if found else None
 
 
+def told_of_nag(job: Job, given: Container[str]) -> str:
+    """What to say of a nag that was not asked for in `given`, the names of the fields."""
+    nag = job.spec.nag
+    return f"It comes again {nag.in_words}." if nag and "nag" not in given else ""
+
+
 class StoredJob(NamedTuple, Generic[T]):
     """A document that was understood, and its file."""
 
@@ -378,3 +384,8 @@ class RepositoryReport(NamedTuple, Generic[T]):
 def is_initiative(job: Job) -> bool:
     """Whether the job needs a ping of the budget when it is due."""
     return job.spec.set_by is not None and job.spec.allow_ping
+
+
+def is_silent_initiative(job: Job | None) -> bool:
+    """Whether a run set the job that may not ping, and so shows nothing by a card either."""
+    return job is not None and job.spec.set_by is not None and not job.spec.allow_ping

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, clock_words, event_title
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, event_title
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import delivery_id
 from ollim_bot.domain.job_kinds import EventKind
+from ollim_bot.domain.moments import short_clock
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import is_late
 from ollim_bot.domain.text import literal, one_line
 
 LEAVE_BY = "leave by"
-_LONGEST_PLACE = 200
 # A meeting in the browser: there is nowhere to go.
 _ADDRESS = re.compile(r"https?://\S*", re.IGNORECASE)
 
@@ -45,9 +45,9 @@ class Departure(NamedTuple):
         read, has none of them.
         """
         zone = now.tzinfo or UTC
-        leave, begins = (clock_words(each.astimezone(zone)) for each in (self.at, self.begins))
+        leave, begins = (short_clock(each.astimezone(zone)) for each in (self.at, self.begins))
         when = "Leave now" if is_late(self.at, now) else f"Leave by {leave}"
-        where = literal(one_line(self.event.location, _LONGEST_PLACE))
+        where = literal(one_line(self.event.location, 200))
         what = literal(event_title(self.event))
         return ChatMessage(
             delivery_id(self.occurrence),
@@ -79,13 +79,9 @@ def departures(copies: Iterable[CalendarCopy], minutes: int | None) -> list[Depa
     for event in (event for copy in copies for event in copy.events):
         at = moment_to_leave(event, minutes)
         if at is not None:
+            # An event that is moved has another occurrence.
+            begins, name = event.begins(UTC).astimezone(UTC), event.id.replace(":", "-") or "-"
+            one = Occurrence.scheduled(EventKind.EVENT, name, begins).before(begins - at)
             same = (event.start, event.summary, event.location)
-            found.setdefault(same, Departure(at, _occurrence(event, at), event))
+            found.setdefault(same, Departure(at, one, event))
     return sorted(found.values(), key=lambda each: (each.at, each.occurrence.id))
-
-
-def _occurrence(event: CalendarEvent, at: datetime) -> Occurrence:
-    """That of the heads-up. An event that is moved has another one."""
-    begins = event.begins(UTC).astimezone(UTC)
-    name = event.id.replace(":", "-") or "-"
-    return Occurrence.scheduled(EventKind.EVENT, name, begins).before(begins - at)

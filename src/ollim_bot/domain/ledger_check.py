@@ -27,7 +27,6 @@ from ollim_bot.domain.run_history import (
 from ollim_bot.domain.schedule import Agenda
 
 _STATES = frozenset({ARMED, CHANGED, REMOVED, ROSTER})
-_SECOND = timedelta(seconds=1)
 
 # Rows that are written together may be in another order than their moments.
 _JITTER = timedelta(minutes=1)
@@ -75,13 +74,14 @@ class DefinitionPeriod:
         # A reminder that was overdue when it was armed still comes.
         if self.definition.key.kind is JobKind.ROUTINE and moment <= self.earliest:
             return False
-        return next(self.definition.moments(moment - _SECOND), None) == moment
+        return next(self.definition.moments(moment - timedelta(seconds=1)), None) == moment
 
 
 class DefinitionHistory:
     """The periods of all definitions, from rows passed to `note` in the order of the ledger.
 
-    `has_begun` says that all armed jobs are known. `touched` are the jobs with new periods.
+    `has_begun` says that all armed jobs are known. `touched` are the jobs with new periods. The bot
+    has claimed everything that was due until `watched_until`, and runs since `started`.
     """
 
     def __init__(self) -> None:
@@ -89,15 +89,22 @@ class DefinitionHistory:
         self.touched: set[JobKey] = set()
         self.findings: list[str] = []
         self.has_begun = False
+        self.watched_until: datetime | None = None
+        self.started: datetime | None = None
         self._clock: datetime | None = None
 
     def note(self, row: LedgerRow) -> None:
-        if self._clock is not None and row.ts < self._clock - _JITTER:
+        at = row.ts
+        if self._clock is not None and at < self._clock - _JITTER:
             for held in filter(None, map(self.held, self.of)):
-                held.earliest = min(held.earliest, row.ts)
+                held.earliest = min(held.earliest, at)
             self._clock = None
-        self._clock = max(self._clock or row.ts, row.ts)
-        if row.state in _STATES:
+        self._clock = max(self._clock or at, at)
+        if row.state == CHECKPOINT:
+            self.watched_until = moment_in(row.facts, "watched_until") or self.watched_until
+        elif row.state == STARTED:
+            self.started = row.ts
+        elif row.state in _STATES:
             try:
                 self._note(row, since_of(row))
             except ValueError:
@@ -158,29 +165,20 @@ class DefinitionHistory:
 class ExpectedMoments:
     """The moments from `start` on and before `end` that must have occurrences.
 
-    It is told the rows of the ledger in order, and looks at each row and each moment once, however
-    often it is asked.
+    Its `definitions` note the rows of the ledger. It looks at each moment once, however often it
+    is asked.
     """
 
     def __init__(self, start: datetime, end: datetime) -> None:
         self._start = self._horizon = start - datetime.resolution
         self._end = end
-        self._definitions = DefinitionHistory()
+        self.definitions = DefinitionHistory()
         self._agenda: Agenda[JobKey] = Agenda()
         self._missing: list[Occurrence] = []
-        self.watched_until: datetime | None = None
-        self.started: datetime | None = None
-
-    def note(self, row: LedgerRow) -> None:
-        self._definitions.note(row)
-        if row.state == CHECKPOINT:
-            self.watched_until = moment_in(row, "watched_until") or self.watched_until
-        elif row.state == STARTED:
-            self.started = row.ts
 
     def missing(self, horizon: datetime, known: Container[Occurrence]) -> Sequence[Occurrence]:
         """Those not later than `horizon` that are not `known`; what was known stays known."""
-        definitions, before, self._horizon = self._definitions, self._horizon, horizon
+        definitions, before, self._horizon = self.definitions, self._horizon, horizon
         anew = set(definitions.of) if horizon < before else definitions.touched
         definitions.touched = set()
         found = [one for one in self._missing if JobKey(one.kind, one.job_id) not in anew]
@@ -195,12 +193,12 @@ class ExpectedMoments:
 
     def _planned(self, key: JobKey, since: datetime, horizon: datetime) -> Iterator[Occurrence]:
         """The moments of a job later than `since`; those after `horizon` are left for later."""
-        for period in self._definitions.of[key]:
+        for period in self.definitions.of[key]:
             for moment in period.expected(horizon, since):
                 if since < moment < self._end:
                     yield Occurrence.scheduled(key.kind, key.id, moment)
         self._agenda.remove(key)
-        held = self._definitions.held(key)
+        held = self.definitions.held(key)
         if held is not None and held.definition.enabled:
             coming = next(held.definition.moments(max(horizon, held.after)), self._end)
             at = max(coming, held.after + datetime.resolution)
@@ -228,7 +226,7 @@ def check(
     them. Downtime excuses nothing, because the next start has to record the end of each occurrence.
     """
     found = _Reading(rows)
-    watched_until = watched_until or found.watched_until
+    watched_until = watched_until or found.definitions.watched_until
     horizon = None if watched_until is None else min(now, watched_until)
     expected = {} if horizon is None else found.expected(horizon)
     return [
@@ -252,9 +250,8 @@ class _Reading:
 
     def __init__(self, rows: Iterable[LedgerRow]) -> None:
         self.definitions = DefinitionHistory()
-        self.watched_until: datetime | None = None
-        self._started: datetime | None = None
         self._oldest: set[Occurrence] = set()
+        # The definition that was in force at the first row of each occurrence.
         self._causes: dict[Occurrence, DefinitionPeriod | None] = {}
         self.history = History.of(self._noted(rows))
         self.stories = list(self.history.stories.values())
@@ -262,19 +259,12 @@ class _Reading:
     def _noted(self, rows: Iterable[LedgerRow]) -> Iterator[LedgerRow]:
         for row in rows:
             self.definitions.note(row)
-            if row.state == CHECKPOINT:
-                self.watched_until = moment_in(row, "watched_until") or self.watched_until
-            elif row.state == STARTED:
-                self._started = row.ts
-            elif row.occurrence is not None and row.occurrence not in self._causes:
-                self._meet(row.occurrence)
+            one = row.occurrence
+            if one is not None and one not in self._causes:
+                self._causes[one] = self.definitions.held(JobKey(one.kind, one.job_id))
+                if not self.definitions.has_begun:
+                    self._oldest.add(one)
             yield row
-
-    def _meet(self, one: Occurrence) -> None:
-        """Record the definition that was in force at the first row of the occurrence."""
-        self._causes[one] = self.definitions.held(JobKey(one.kind, one.job_id))
-        if not self.definitions.has_begun:
-            self._oldest.add(one)
 
     def expected(self, horizon: datetime) -> dict[Occurrence, None]:
         """The occurrences that must have rows by `horizon`."""
@@ -316,7 +306,7 @@ class _Reading:
             yield f"{story.occurrence.id}: {text}."
         elif story.occurrence not in self._oldest and not _has_all_attempts(steps):
             yield f"{story.occurrence.id}: an attempt is missing."
-        elif not ends and horizon is not None and is_given_up(story, horizon, self._started):
+        elif not ends and horizon and is_given_up(story, horizon, self.definitions.started):
             yield f"{story.occurrence.id}: has no end; the last word is `{story.state}`."
 
     def _disorder(self, story: RunStory) -> str | None:
@@ -338,9 +328,15 @@ def is_given_up(story: RunStory, horizon: datetime, started: datetime | None) ->
 
     The time counts anew from each start, because the program did not run before.
     """
-    planned_at = moment_in(story.rows[-1], PLANNED_AT)
-    since = max(story.rows[-1].ts, planned_at or story.rows[-1].ts, started or story.rows[-1].ts)
-    return horizon - since > (_GRACE if planned_at else _patience(story))
+    last = story.rows[-1]
+    planned_at = moment_in(last.facts, PLANNED_AT)
+    limit = next((row.facts.get("limit") for _, row in reversed(story.steps)), None)
+    patience = _PATIENCE
+    if planned_at:
+        patience = _GRACE
+    elif isinstance(limit, int | float) and 0 <= limit < _MOST:
+        patience = timedelta(seconds=limit) + _GRACE
+    return horizon - max(last.ts, planned_at or last.ts, started or last.ts) > patience
 
 
 def _firsts(one: Occurrence) -> Set[OccurrenceState]:
@@ -348,7 +344,7 @@ def _firsts(one: Occurrence) -> Set[OccurrenceState]:
     if one.is_again:
         return {OccurrenceState.PLANNED}
     is_moment = one.kind is JobKind.ROUTINE and not (one.manual or one.part)
-    return {OccurrenceState.DUE} | ({OccurrenceState.PLANNED} if is_moment else set())
+    return {OccurrenceState.DUE, OccurrenceState.PLANNED} if is_moment else {OccurrenceState.DUE}
 
 
 def _has_all_attempts(steps: Sequence[tuple[OccurrenceState, LedgerRow]]) -> bool:
@@ -357,10 +353,3 @@ def _has_all_attempts(steps: Sequence[tuple[OccurrenceState, LedgerRow]]) -> boo
     said = steps[-1][1].facts.get("attempts") if steps else None
     counted = zip(numbers, range(1, len(numbers) + 1), strict=True)
     return said in (None, len(numbers)) and all(found in (None, nth) for found, nth in counted)
-
-
-def _patience(story: RunStory) -> timedelta:
-    limit = next((row.facts.get("limit") for _, row in reversed(story.steps)), None)
-    if isinstance(limit, int | float) and 0 <= limit < _MOST:
-        return timedelta(seconds=limit) + _GRACE
-    return _PATIENCE

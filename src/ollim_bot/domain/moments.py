@@ -13,7 +13,6 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 _SECOND = timedelta(seconds=1)
-_WITH_SECONDS = timedelta(minutes=2)
 _MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -34,11 +33,14 @@ def instant(wall: datetime, zone: tzinfo) -> datetime:
     return clock_change(before, after, zone).astimezone(zone)
 
 
+def midnight(day: date, zone: tzinfo) -> datetime:
+    """The instant at which the day begins."""
+    return instant(datetime(day.year, day.month, day.day), zone)
+
+
 def midnight_after(now: datetime) -> datetime:
     """The instant at which the next day begins."""
-    tomorrow = now.date() + timedelta(days=1)
-    wall = datetime(tomorrow.year, tomorrow.month, tomorrow.day)
-    return instant(wall, now.tzinfo or UTC)
+    return midnight(now.date() + timedelta(days=1), now.tzinfo or UTC)
 
 
 def offset_at(moment: datetime, zone: tzinfo) -> timedelta:
@@ -81,6 +83,11 @@ def clock_time(moment: datetime) -> str:
     return f"{text}:{moment.second:02}" if moment.second else text
 
 
+def short_clock(moment: datetime) -> str:
+    """The clock time without its seconds: `9:00`."""
+    return clock_time(moment.replace(second=0))
+
+
 def describe(moment: datetime, now: datetime, *, is_exact: bool = False) -> str:
     """`today 15:00`, `tomorrow 9:00`, `Tue 26 Oct 09:00`, in the zone of `now`.
 
@@ -95,10 +102,14 @@ def describe(moment: datetime, now: datetime, *, is_exact: bool = False) -> str:
     return f"{day_words(local, now)} {clock_time(local).zfill(8 if local.second else 5)}"
 
 
+def short_day(day: date) -> str:
+    """`Tue 17 Nov`."""
+    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}"
+
+
 def day_words(day: date, now: date) -> str:
     """`Tue 17 Nov`, with the year where it is not this one."""
-    year = "" if day.year == now.year else f" {day.year}"
-    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}{year}"
+    return short_day(day) + ("" if day.year == now.year else f" {day.year}")
 
 
 def with_dates(text: str, now: datetime) -> str:
@@ -134,7 +145,7 @@ def duration_in_words(length: timedelta) -> str:
     seconds = round(length.total_seconds())
     if seconds < 60:
         return f"{seconds} s"
-    if seconds < _WITH_SECONDS.total_seconds():
+    if seconds < 120:
         return _two(seconds, 60, "min", "s")
     minutes = round(seconds / 60)
     if minutes < 60:
@@ -180,8 +191,7 @@ def zone_hint(text: str) -> str:
 
 def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:
     """The line below a late message; `is_call` says that a call came then."""
-    minute = due.replace(second=0, microsecond=0)
-    return f"Late: it {'came' if is_call else 'was due'} {describe(minute, now)}."
+    return f"Late: it {'came' if is_call else 'was due'} {describe(due, now)}."
 
 
 def waited_label(due: datetime, now: datetime) -> str:
@@ -189,13 +199,12 @@ def waited_label(due: datetime, now: datetime) -> str:
     return f"It was due {describe(due, now)}, in the quiet."
 
 
-_LENGTH = r"(?a)([0-9]{1,5}) ?(m|h|d)"
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 
 def parse_length(text: str) -> timedelta:
     """A length such as `30m`, `2h` or `1d`; raises `ValueError` for anything else."""
-    found = re.fullmatch(_LENGTH, text.strip())
+    found = re.fullmatch(r"(?a)([0-9]{1,5}) ?(m|h|d)", text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not a length such as 30m")
     return int(found[1]) * _UNITS[found[2]]

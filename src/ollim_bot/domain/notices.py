@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from ollim_bot.domain.text import counted
+from ollim_bot.domain.text import counted, joined
 
 GATHERING = timedelta(seconds=2)
 BETWEEN_NOTICES = timedelta(minutes=10)
@@ -99,12 +99,12 @@ def failing_key(job_id: str, reason: str = "") -> str:
 
 def outage_over(touched: Mapping[str, int]) -> str:
     """What the owner is told when the model answers again."""
-    jobs = [_times(job, number) for job, number in touched.items()]
+    jobs = [
+        f"“{job}”" + ("" if number == 1 else f" ({number} times)")
+        for job, number in touched.items()
+    ]
     if (more := len(jobs) - MOST_NAMED) > 0:
         jobs = [*jobs[:MOST_NAMED], counted(more, "other")]
-    listed = " and ".join(filter(None, [", ".join(jobs[:-1]), jobs[-1]]))
-    return f"The model answers again. Not done without it: {listed}. `ollim-bot runs` says more."
-
-
-def _times(job: str, number: int) -> str:
-    return f"“{job}”" if number == 1 else f"“{job}” ({number} times)"
+    return (
+        f"The model answers again. Not done without it: {joined(jobs)}. `ollim-bot runs` says more."
+    )

@@ -43,61 +43,23 @@ class OccurrenceState(StrEnum):
         return self in _ENDS
 
 
-_ENDS = frozenset(
-    {
-        OccurrenceState.DONE,
-        OccurrenceState.FAILED,
-        OccurrenceState.TIMED_OUT,
-        OccurrenceState.SKIPPED,
-        OccurrenceState.MISSED,
-        OccurrenceState.INTERRUPTED,
-    }
-)
-
-_FOLLOWERS = {
-    None: frozenset({OccurrenceState.DUE, OccurrenceState.PLANNED}),
-    OccurrenceState.PLANNED: frozenset(
-        {OccurrenceState.DUE, OccurrenceState.DONE, OccurrenceState.SKIPPED}
-    ),
+_ENDS = frozenset(["done", "failed", "timed_out", "skipped", "missed", "interrupted"])
+_FOLLOWERS: Mapping[str | None, str] = {
+    None: "due planned",
+    OccurrenceState.PLANNED: "due done skipped",
     # A cost cap or a missing model ends an occurrence that never ran as `failed`.
-    OccurrenceState.DUE: frozenset(
-        {
-            OccurrenceState.RUNNING,
-            OccurrenceState.SKIPPED,
-            OccurrenceState.MISSED,
-            OccurrenceState.FAILED,
-        }
-    ),
-    OccurrenceState.RUNNING: frozenset(
-        {
-            OccurrenceState.ATTEMPT_FAILED,
-            OccurrenceState.CUT_OFF,
-            OccurrenceState.DONE,
-            OccurrenceState.FAILED,
-            OccurrenceState.TIMED_OUT,
-            OccurrenceState.INTERRUPTED,
-            # The first part of a webhook's attempt is the screening.
-            OccurrenceState.SKIPPED,
-        }
-    ),
+    OccurrenceState.DUE: "running skipped missed failed",
+    # The first part of a webhook's attempt is the screening, which may skip it.
+    OccurrenceState.RUNNING: "attempt_failed cut_off done failed timed_out interrupted skipped",
     # Between two attempts a job can be cancelled, or its last attempt can be given up.
-    OccurrenceState.ATTEMPT_FAILED: frozenset(
-        {OccurrenceState.RUNNING, OccurrenceState.FAILED, OccurrenceState.SKIPPED}
-    ),
-    OccurrenceState.CUT_OFF: frozenset(
-        {
-            OccurrenceState.RUNNING,
-            OccurrenceState.FAILED,
-            OccurrenceState.SKIPPED,
-            OccurrenceState.INTERRUPTED,
-        }
-    ),
+    OccurrenceState.ATTEMPT_FAILED: "running failed skipped",
+    OccurrenceState.CUT_OFF: "running failed skipped interrupted",
 }
 
 
 def may_follow(before: OccurrenceState | None, after: OccurrenceState) -> bool:
     """Whether `after` may be the next row of an occurrence; nothing follows an end."""
-    return after in _FOLLOWERS.get(before, frozenset())
+    return after in _FOLLOWERS.get(before, "").split()
 
 
 class SkipReason(StrEnum):

@@ -1,7 +1,4 @@
-"""Cards that show what is scheduled: one job, all jobs of a kind, and today.
-
-An overview has a line for each thing, with the buttons that are most wanted beside it.
-"""
+"""What is scheduled: the cards of one job, all of a kind and today, and the day of the page."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, stale_words, time_words
 from ollim_bot.domain.calendar import today as events_of_day
 from ollim_bot.domain.cards import (
     ENSURE_LABEL,
@@ -37,15 +34,20 @@ from ollim_bot.domain.due_items import (
 )
 from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine, list_names
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe, midnight_after
-from ollim_bot.domain.next_moments import NextMoments
+from ollim_bot.domain.moments import describe, midnight_after, short_day
 from ollim_bot.domain.occurrences import Answer, Occurrence
-from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, next_due, occurrence_at
+from ollim_bot.domain.schedule import (
+    NextMoments,
+    ScheduledJob,
+    Skips,
+    key_of,
+    next_moment,
+    occurrence_at,
+    skipped_moment,
+)
+from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import TASK, TASK_DONE, Task, in_order, is_due, task_words
 from ollim_bot.domain.text import counted, one_line
-
-if TYPE_CHECKING:
-    from ollim_bot.domain.task_cards import TaskUndo
 
 J_co = TypeVar("J_co", bound=Job, covariant=True)
 RUN, PAUSE, RESUME, SHOW = "job_run", "job_pause", "job_resume", "job_show"
@@ -53,7 +55,6 @@ SKIP, SNOOZE_JOB, CANCEL, ENSURE = "job_skip", "job_snooze", "job_cancel", "job_
 # Shows the next page of the overdue items.
 TURN = "today_page"
 
-_LONGEST_TITLE = 200
 _LONGEST_EVENT = 100
 _MOST_JOBS = 10
 # Lines that routines leave to jobs that are called on their overview.
@@ -84,7 +85,7 @@ class OpenOverviews:
 
 
 class _Line(NamedTuple):
-    """`name` is the same for the same thing, whatever becomes of it.
+    """`name` stays the same for the same thing.
 
     `former` are the names of the lines whose place it takes.
     """
@@ -98,45 +99,21 @@ class _Line(NamedTuple):
 _Groups = Mapping[str, Sequence[_Line]]
 
 
-def next_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
-    """The first moment that is not skipped; None if there is none."""
-    moment = next_due(job, now, now.tzinfo or UTC)
-    while moment is not None and skips.has(occurrence_at(job, moment)):
-        moment = next_due(job, moment, now.tzinfo or UTC)
-    return moment
-
-
-def skipped_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
-    """The moment that a skip would leave out; None if there is none."""
-    moment = next_due(job, now, now.tzinfo or UTC)
-    is_skipped = moment is not None and skips.has(occurrence_at(job, moment))
-    return moment if is_skipped else None
-
-
-def first_called_button(job: Job) -> Button:
-    if job.spec.enabled:
-        return Button("Pause", PAUSE, button_data(job))
-    return Button("Resume", RESUME, button_data(job))
-
-
-def first_button(job: ScheduledJob, *, is_skipped: bool) -> Button:
+def first_button(job: Job, *, is_skipped: bool = False) -> Button:
     """The button that is most wanted beside a job."""
+    data = button_data(job)
     if not job.spec.enabled:
-        return Button("Resume", RESUME, button_data(job))
+        return Button("Resume", RESUME, data)
     if isinstance(job, Reminder):
-        return Button("Snooze 1 h", SNOOZE_JOB, f"{button_data(job)}:1h")
-    if is_skipped:
-        return Button("Do not skip", RESUME, button_data(job))
-    return Button("Skip once", SKIP, button_data(job))
+        return Button("Snooze 1 h", SNOOZE_JOB, f"{data}:1h")
+    if not isinstance(job, Routine):
+        return Button("Pause", PAUSE, data)
+    return Button("Do not skip", RESUME, data) if is_skipped else Button("Skip once", SKIP, data)
 
 
 def ensure_button(job: Job) -> Button:
     """Gives `must` to a reminder that may be held back."""
     return Button(ENSURE_LABEL, ENSURE, button_data(job), ButtonStyle.PRIMARY)
-
-
-def _name(job: Job) -> str:
-    return f"{job.kind}:{job.spec.id}"
 
 
 def rhythm_words(routine: Routine) -> str:
@@ -208,12 +185,11 @@ def jobs_card(
 
 
 def _called_line(job: Job, last_call: datetime | None, now: datetime) -> _Line:
-    buttons = (first_called_button(job), Button("More", SHOW, button_data(job)))
+    buttons = (first_button(job), Button("More", SHOW, button_data(job)))
     title = job.spec.short_title or job.spec.id
     if last_call is None:
         return _Line(title, buttons)
-    moment = last_call.astimezone(now.tzinfo).replace(second=0, microsecond=0)
-    return _Line(f"{title} · called {describe(moment, now)}", buttons)
+    return _Line(f"{title} · called {describe(last_call, now)}", buttons)
 
 
 def _job_line(job: ScheduledJob, skips: Skips, now: datetime) -> _Line:
@@ -297,12 +273,22 @@ def today_overview(
     def title_of(one: DueItem | JobSpec) -> str:
         return one.owner_title if has_titles else one.short_title
 
+    def waiting_lines(item: DueItem) -> Iterator[_Line]:
+        unanswered = " · not answered" if item.is_dose else ""
+        words = f"{title_of(item)} · since {short_moment(item.due, now)}{unanswered}"
+        buttons = (*settling_buttons(item), Button("Snooze 1 h", SNOOZE, f"{item.key}:1h"))
+        return _item_lines(item, words, buttons, title_of(item), now)
+
     def answered_lines(items: Iterable[DueItem]) -> Iterator[_Line]:
-        return (line for item in items for line in _answered_lines(item, title_of(item), now))
+        for item in items:
+            taken = " · taken" if item.answer is Answer.TAKEN else ""
+            words = f"{settled_line(item, now, title_of(item))}{taken}"
+            buttons = settled_card(item, now).buttons
+            yield from _item_lines(item, words, buttons, title_of(item), now)
 
     overdue = [item for item in in_overdue_order(waiting) if item.key not in hidden]
     groups = {
-        _OVERDUE: [line for item in overdue for line in _waiting_lines(item, title_of(item), now)],
+        _OVERDUE: [line for item in overdue for line in waiting_lines(item)],
         "Tasks": [*task_lines(tasks, undos, now)],
         "Calendar": [*_calendar_lines(calendars, now, has_titles=has_titles)],
         _NEXT: [
@@ -320,7 +306,7 @@ def today_overview(
         )
     is_empty = not any(groups.values())
     words = "Nothing waits for you, and nothing more comes today." if is_empty else ""
-    title = f"Today, {WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]}"
+    title = f"Today, {short_day(now)}"
     few = {name: _few(name, each) for name, each in groups.items()}
     if shown is not None:
         return _kept_in_place(shown, title, words, groups, few)
@@ -424,10 +410,7 @@ def _calendar_lines(
         yield _Line(words, name=_place("event", event.id))
     for copy in calendars:
         if copy.is_stale(now):
-            words = (
-                f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
-            )
-            yield _Line(words, name=_place("calendar", copy.name))
+            yield _Line(stale_words(copy, now), name=_place("calendar", copy.name))
 
 
 def still_today(calendars: Sequence[CalendarCopy], now: datetime) -> list[CalendarEvent]:
@@ -457,39 +440,24 @@ def _left_of(heading: str, lines: Sequence[_Line], shown: Collection[str]) -> It
         yield _Line(f"and {left} more", name=_place("more", heading))
 
 
-def _waiting_lines(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
-    unanswered = " · not answered" if item.is_dose else ""
-    buttons = (*settling_buttons(item), Button("Snooze 1 h", SNOOZE, f"{item.key}:1h"))
-    words = f"{title} · since {short_moment(item.due, now)}{unanswered}"
-    yield _Line(words, buttons, item.key, _former_names(item))
-    yield from _earlier_line(item, title, now)
-
-
-def _former_names(item: DueItem) -> tuple[str, ...]:
-    """The line of the moment before it was due, and those of the routine's earlier moments."""
+def _item_lines(
+    item: DueItem, words: str, buttons: tuple[Button, ...], title: str, now: datetime
+) -> Iterator[_Line]:
+    """The line of an item, and that of the moments in whose place it asks."""
     one = Occurrence.parse(item.occurrence)
+    # The line of the moment before it was due, and those of the routine's earlier moments.
     if one.kind is JobKind.REMINDER:
-        return (_place("job", f"{one.kind}:{one.job_id}"),)
-    moments = (Occurrence.scheduled(one.kind, one.job_id, each) for each in item.earlier)
-    return (_place("job", one.whole.id), *(item_key(each.id) for each in moments))
-
-
-def _answered_lines(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
-    taken = " · taken" if item.answer is Answer.TAKEN else ""
-    words = f"{settled_line(item, now, title)}{taken}"
-    yield _Line(words, settled_card(item, now).buttons, item.key, _former_names(item))
-    yield from _earlier_line(item, title, now)
-
-
-def _earlier_line(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
-    """The moments in whose place the item asks."""
-    if not item.earlier_count:
-        return
-    listed = ", ".join(short_moment(each, now) for each in item.earlier)
-    more = item.earlier_count - len(item.earlier)
-    words = f"{title} · before: {listed}{f' and {more} more' if more else ''} · not answered"
-    former = tuple(_place("earlier", each) for each in _former_names(item))
-    yield _Line(words, name=_place("earlier", item.key), former=former)
+        former = [_place("job", f"{one.kind}:{one.job_id}")]
+    else:
+        moments = (Occurrence.scheduled(one.kind, one.job_id, each) for each in item.earlier)
+        former = [_place("job", one.whole.id), *(item_key(each.id) for each in moments)]
+    yield _Line(words, buttons, item.key, tuple(former))
+    if item.earlier_count:
+        listed = ", ".join(short_moment(each, now) for each in item.earlier)
+        more = item.earlier_count - len(item.earlier)
+        earlier = f"{title} · before: {listed}{f' and {more} more' if more else ''} · not answered"
+        places = tuple(_place("earlier", each) for each in former)
+        yield _Line(earlier, name=_place("earlier", item.key), former=places)
 
 
 class UpcomingToday(NamedTuple):
@@ -505,7 +473,7 @@ class UpcomingToday(NamedTuple):
     def name(self) -> str:
         """What comes often keeps its line, and so does a reminder that is moved."""
         has_one_line = isinstance(self.job, Reminder) or self.more is not None
-        return _name(self.job) if has_one_line else occurrence_at(self.job, self.moment).id
+        return button_data(self.job) if has_one_line else occurrence_at(self.job, self.moment).id
 
     @property
     def notes(self) -> list[str]:
@@ -547,8 +515,3 @@ def _overview(title: str, words: str, groups: _Groups) -> Card:
             lines.append(CardLine(line.text, "" if number else heading))
             buttons += [each._replace(line=len(lines)) for each in line.buttons]
     return Card(title, words, lines=tuple(lines), buttons=tuple(buttons[:MOST_ON_LINES]))
-
-
-def closed(card: Card) -> Card:
-    """The overview as it was, without buttons: a newer one has taken its place."""
-    return card._replace(buttons=())

@@ -135,7 +135,8 @@ def pasted_addresses(text: str) -> PastedAddresses | None:
     """The secret addresses, if the text is nothing else; None for any other text."""
     if len(text) > _LONGEST or not any(sign in text for sign in "/="):
         return None
-    words = [word for word in map(_bare, text.split()) if word]
+    bare = "".join(sign for sign in text if sign.isspace() or category(sign) not in ("Cf", "Cc"))
+    words = [*filter(None, (word.strip(_AROUND).rstrip(".") for word in bare.split()))]
     if not words:
         return None
     for kind, recognised in _KINDS.items():
@@ -153,31 +154,21 @@ def without_secrets(text: str) -> str:
     return _PRIVATE.sub(_HIDDEN_AMONG_WORDS, text)
 
 
-def _bare(word: str) -> str:
-    visible = "".join(sign for sign in word if category(sign) not in ("Cf", "Cc"))
-    return visible.strip(_AROUND).rstrip(".")
-
-
 def _calendar(word: str) -> str | None:
     """The address with its scheme; None for anything but the address of a calendar."""
     parts = _split(word if "://" in word else f"https://{word}")
     if parts is None:
         return None
     is_calendar_link = parts.scheme in ("webcal", "webcals")
-    is_web = parts.scheme in ("https", "http")
-    is_known = is_web and _is_known_host(parts)
+    is_web, host = parts.scheme in ("https", "http"), (parts.hostname or "").casefold()
+    is_known = is_web and any(
+        (host == known or host.endswith(f".{known}")) and parts.path.startswith(path)
+        for known, path in _CALENDAR_PATHS.items()
+    )
     if "://" not in word:
         return f"https://{word}" if is_known else None
     is_file = is_web and parts.path.casefold().endswith(".ics")
     return word if is_calendar_link or is_known or is_file else None
-
-
-def _is_known_host(parts: SplitResult) -> bool:
-    host = (parts.hostname or "").casefold()
-    return any(
-        (host == known or host.endswith(f".{known}")) and parts.path.startswith(path)
-        for known, path in _CALENDAR_PATHS.items()
-    )
 
 
 def _google_redirect(word: str) -> str | None:
@@ -188,7 +179,7 @@ def _google_redirect(word: str) -> str | None:
         return None
     given = parse_qs(parts.query)
     is_answer = "state" in given and ("code" in given or "error" in given)
-    return address if is_answer and is_loopback(parts.hostname or "") else None
+    return address if is_answer and is_loopback(str(parts.hostname)) else None
 
 
 def _split(address: str) -> SplitResult | None:

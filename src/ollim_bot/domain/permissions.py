@@ -26,7 +26,7 @@ from ollim_bot.errors import WrongInput
 LONGEST_TEXT = 8192
 
 # Where a folder may begin, `**/` also matches no folder.
-_TOKENS = re.compile(r"(?<![^/])(?:\*\*+/)+|\*\*+|\*|\?|[^*?]+")
+_TOKENS = re.compile(r"(?<![^/])(?:\*\*+/)+|\*\*+|.", re.DOTALL)
 
 # They replace the wildcards of a glob while another glob is matched against it.
 _ANY_FOLDERS, _ANY, _ONE = "\ue000", "\ue001", "\ue002"
@@ -35,7 +35,19 @@ _UNCLEAR = re.compile(r"[!\[\]{}(),\\\s\ue000-\ue002]")
 
 def fits(glob: str, text: str) -> bool:
     """Whether the glob matches the text, taken literally."""
-    return len(text) <= LONGEST_TEXT and _compiled(glob).matches(text)
+    if len(text) > LONGEST_TEXT:
+        return False
+    masks, end = _masks(glob)
+    reached = _skipping_wild(masks, 1)
+    for char in text:
+        takes, stays = masks.get(char, 0), 0 if char == "\n" else masks["**"]
+        if char not in ("/", _ANY_FOLDERS):
+            takes |= 0 if char == _ANY else masks["?"]
+            stays |= masks["*"]
+        reached = _skipping_wild(masks, (reached & takes) << 1 | (reached & stays))
+        if not reached:
+            return False
+    return bool(reached & end)
 
 
 def covers(wider: str, narrower: str) -> bool:
@@ -80,72 +92,30 @@ def _skipping(wanted: Sequence[str], reached: set[int]) -> set[int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Glob:
-    """A compiled glob: one bit for each position before a character; a wildcard is one character.
-
-    `literals` has the positions before each plain character. At `runs` any number of characters may
-    follow, at `names` any number except `/`, at `ones` exactly one. `folders` are the positions
-    before a `**/`. `runs`, `names` and `folders` also reach the next position without a character,
-    and `folders` the position behind its `/`.
-    """
-
-    literals: dict[str, int]
-    runs: int
-    names: int
-    ones: int
-    folders: int
-    end: int
-
-    def matches(self, text: str) -> bool:
-        reached = self._with_skips(1)
-        for char in text:
-            reached = self._with_skips(self._after(reached, char))
-            if not reached:
-                return False
-        return bool(reached & self.end)
-
-    def _after(self, reached: int, char: str) -> int:
-        takes = self.literals.get(char, 0)
-        stays = 0 if char == "\n" else self.runs
-        if char not in (f"/{_ANY_FOLDERS}"):
-            stays |= self.names
-            takes |= 0 if char == _ANY else self.ones
-        return (reached & takes) << 1 | (reached & stays)
-
-    def _with_skips(self, reached: int) -> int:
-        while True:
-            more = reached | (reached & (self.runs | self.names | self.folders)) << 1
-            more |= (reached & self.folders) << 3
-            if more == reached:
-                return reached
-            reached = more
+def _skipping_wild(masks: Mapping[str, int], reached: int) -> int:
+    """Add the positions that are reached without a further character."""
+    while True:
+        more = reached | (reached & (masks["**"] | masks["*"] | masks["**/"])) << 1
+        more |= (reached & masks["**/"]) << 3
+        if more == reached:
+            return reached
+        reached = more
 
 
 @lru_cache(maxsize=512)
-def _compiled(glob: str) -> _Glob:
-    literals: dict[str, int] = {}
-    masks = {"**": 0, "*": 0, "?": 0, "**/": 0}
-    place = 1
-    for char in _characters(glob):
-        if char in masks:
-            masks[char] |= place
-        else:
-            literals[char] = literals.get(char, 0) | place
-        place <<= 1
-    return _Glob(literals, masks["**"], masks["*"], masks["?"], masks["**/"], place)
+def _masks(glob: str) -> tuple[Mapping[str, int], int]:
+    """The positions before each plain character and each wildcard, and the end: a bit for each.
 
-
-def _characters(glob: str) -> Iterator[str]:
+    At `**` any number of characters may follow, at `*` any number except `/`, at `?` exactly one.
+    `**/` stands before a `**` and the `/` behind it, both of which may be left out.
+    """
+    masks, place = dict.fromkeys(("**", "*", "?", "**/"), 0), 1
     for token in _TOKENS.findall(glob):
-        if token.endswith("/") and token.startswith("**"):
-            yield from ("**/", "**", "/")
-        elif token.startswith("**"):
-            yield "**"
-        elif token in ("*", "?"):
-            yield token
-        else:
-            yield from token
+        is_run = token.startswith("**")
+        for char in ("**/", "**", "/") if is_run and token.endswith("/") else (token[:2],):
+            masks[char] = masks.get(char, 0) | place
+            place <<= 1
+    return masks, place
 
 
 # The argument that a pattern is compared with: a path, or the glob of a search.
@@ -221,13 +191,11 @@ def matches(pattern: Pattern, tool: str, arguments: Mapping[str, object], root: 
     if not pattern.names(tool):
         return False
     if tool == "Bash":
-        return _allows_command(pattern.argument or "", text_argument(arguments, "command"))
-    if pattern.argument is None:
+        words = shell_words(text_argument(arguments, "command")) or ()
+        return bool(words) and fits_words((pattern.argument or "").split(), words)
+    wanted = pattern.argument
+    if wanted is None:
         return True
-    return _allows_argument(pattern.argument, tool, arguments, root)
-
-
-def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], root: str) -> bool:
     if tool in FILE_ARGUMENTS:
         path = text_argument(arguments, FILE_ARGUMENTS[tool])
         return fits(from_root(wanted), relative(path, root))
@@ -243,11 +211,6 @@ def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], ro
         return False
     # An address without a path is the top page of its site.
     return fits(wanted, url) or (host[0] == url and fits(wanted, f"{url}/"))
-
-
-def _allows_command(wanted: str, command: str) -> bool:
-    words = shell_words(command) or ()
-    return bool(words) and fits_words(wanted.split(), words)
 
 
 def relative(path: str, root: str) -> str:
@@ -335,17 +298,13 @@ def _covers(wider: Pattern, narrower: Pattern) -> bool:
         return False
     if wider.argument is None:
         return narrower.tool != "Bash"
-    return narrower.argument is not None and _covers_argument(
-        narrower.tool, wider.argument, narrower.argument
-    )
-
-
-def _covers_argument(tool: str, wider: str, narrower: str) -> bool:
-    if tool == "Bash" or tool in WORD_ARGUMENTS:
-        return _covers_words(wider.split(), narrower.split())
-    if tool in FILE_ARGUMENTS or tool in SEARCH_ARGUMENTS:
-        return _covers_glob(from_root(wider), from_root(narrower))
-    return _covers_glob(wider, narrower)
+    if narrower.argument is None:
+        return False
+    if narrower.tool == "Bash" or narrower.tool in WORD_ARGUMENTS:
+        return _covers_words(wider.argument.split(), narrower.argument.split())
+    if narrower.tool in FILE_ARGUMENTS or narrower.tool in SEARCH_ARGUMENTS:
+        return _covers_glob(from_root(wider.argument), from_root(narrower.argument))
+    return _covers_glob(wider.argument, narrower.argument)
 
 
 def _covers_words(wider: Sequence[str], narrower: Sequence[str]) -> bool:
@@ -419,59 +378,43 @@ def in_words(grant: Pattern) -> str:
 
 
 def _grant(tool: str, arguments: Mapping[str, object], root: str) -> Pattern | None:
-    text = _text_of_grant(tool, arguments, root)
+    argument = _argument_of_grant(tool, arguments, root)
+    text = tool if argument is None else f"{tool}({argument})"
     is_plain = text.isprintable() and "`" not in text and len(text) <= LONGEST_GRANT
     found = problems(text)
-    if not is_plain or found.errors or found.warnings:
+    if "*" in tool or not is_plain or found.errors or found.warnings:
         return None
     grant = Pattern.of(text)
     return grant if matches(grant, tool, arguments, root) else None
 
 
-def _text_of_grant(tool: str, arguments: Mapping[str, object], root: str) -> str:
-    """The text of the grant; empty if no pattern can express it."""
-    if "*" in tool:
-        return ""
+def _argument_of_grant(tool: str, arguments: Mapping[str, object], root: str) -> str | None:
+    """None for the whole tool; empty if no pattern can express the argument."""
     if tool == "Bash":
-        return _scoped(tool, _first_words(shell_words(text_argument(arguments, "command")) or ()))
+        words = shell_words(text_argument(arguments, "command")) or ()
+        # A harmless program with any arguments, else exactly the whole command.
+        known = next((each for each in _HARMLESS if tuple(words[: len(each)]) == each), None)
+        exactly = " ".join(words) if all(map(_is_one_word, words)) else ""
+        return exactly if known is None else f"{' '.join(known)} *"
     if tool in FILE_ARGUMENTS:
         path = text_argument(arguments, FILE_ARGUMENTS[tool])
-        return _scoped(tool, _folder(relative(path, root)) if path else "")
+        return "" if not path or _WILD.search(path) else _below_folder(relative(path, root))
     if tool in SEARCH_ARGUMENTS:
-        return _scoped(tool, _searched_folder(searched(tool, arguments, root)))
+        # A search of one file grants itself.
+        glob = searched(tool, arguments, root)
+        return _below_folder(glob) if _WILD.search(glob) else glob
     if tool == "WebFetch":
         site = _SITE.match(text_argument(arguments, "url"))
-        return _scoped(tool, f"{site[0]}/**" if site else "")
+        return f"{site[0]}/**" if site else ""
     if tool in _NAMED_BY and (name := text_argument(arguments, _NAMED_BY[tool][0])):
-        return _scoped(tool, name + _NAMED_BY[tool][1] if _is_one_word(name) else "")
-    return tool
+        return name + _NAMED_BY[tool][1] if _is_one_word(name) else ""
+    return None
 
 
-def _scoped(tool: str, argument: str) -> str:
-    return f"{tool}({argument})" if argument else ""
-
-
-def _first_words(words: Sequence[str]) -> str:
-    """A harmless program with any arguments, else exactly the whole command."""
-    for known in _HARMLESS:
-        if tuple(words[: len(known)]) == known:
-            return f"{' '.join(known)} *"
-    return " ".join(words) if all(map(_is_one_word, words)) else ""
-
-
-def _folder(path: str) -> str:
-    """Everything below the folder of a file; a file at the top grants only itself."""
-    folder = posixpath.dirname(path)
-    whole = path if folder in _TOPS else f"{folder}/**"
-    return "" if _WILD.search(path) else whole
-
-
-def _searched_folder(glob: str) -> str:
-    """The folder where a search begins; a search at the top, or of one file, grants itself."""
-    if not _WILD.search(glob):
-        return glob
-    folder = posixpath.dirname(_WILD.split(glob)[0])
-    return glob if folder in _TOPS else f"{folder}/**"
+def _below_folder(path: str) -> str:
+    """All below the folder of a path, or where a search begins; at the top, only the path."""
+    folder = posixpath.dirname(_WILD.split(path)[0])
+    return path if folder in _TOPS else f"{folder}/**"
 
 
 def _is_one_word(text: str) -> bool:

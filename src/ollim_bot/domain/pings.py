@@ -78,17 +78,14 @@ class PingBudget:
         passed = max(timedelta(0), elapsed(self.last_refill, now))
         gained = passed / timedelta(minutes=1) / self.refill_rate_minutes
         today = now.date()
-        return PingBudget(
-            capacity=self.capacity,
+        return replace(
+            self,
             available=min(float(self.capacity), self.available + gained),
-            refill_rate_minutes=self.refill_rate_minutes,
             last_refill=now,
             critical_used=self.critical_used if today <= self.critical_reset_date else 0,
             critical_reset_date=today,
             daily_used=self.daily_used if today <= self.daily_used_reset else 0,
             daily_used_reset=today,
-            payments=self.payments,
-            held=self.held,
         )
 
     def refills_until(self, moment: datetime, now: datetime) -> int:

@@ -58,9 +58,6 @@ class PassedOver:
     is_backup: bool = True
 
 
-_HOUR = timedelta(hours=1)
-
-
 @dataclass(frozen=True, slots=True)
 class DailyRecord:
     """`begun` has the last day on which each task was begun, in the owner's zone."""
@@ -81,7 +78,7 @@ def is_due(now: datetime, hour: int, begun: date | None, *, only_in_hour: bool) 
         return False
     start = now.replace(hour=hour, minute=0, second=0, microsecond=0, fold=0).astimezone(UTC)
     since = now.astimezone(UTC) - start
-    return timedelta() <= since and (since < _HOUR or not only_in_hour)
+    return timedelta() <= since and (since < timedelta(hours=1) or not only_in_hour)
 
 
 _VERSION = re.compile(r"v?(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.ASCII)

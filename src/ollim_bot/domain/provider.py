@@ -19,9 +19,7 @@ SENT_ALONG = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS")
 _KEYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
 _NAMES_ONE = (*_KEYS, "ANTHROPIC_BASE_URL")
 
-_WITH_KEY = "Claude (API key)"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
+_LOOPBACK = dict.fromkeys(("127.0.0.1", "localhost", "::1"), "The model server on this machine")
 
 # At this address, the costs that the engine reports are the costs that are paid.
 _CLAUDES_HOST = "api.anthropic.com"
@@ -121,21 +119,18 @@ def choose_provider(
     if wants_offline:
         return OFFLINE
     key_name = next((name for name in _KEYS if anthropic.get(name)), "")
-    if base := anthropic.get("ANTHROPIC_BASE_URL"):
-        return _at_address(base, key_name)
+    base = anthropic.get("ANTHROPIC_BASE_URL", "")
+    host = urlsplit(base).hostname or base
+    if host not in ("", _CLAUDES_HOST):
+        name = _LOOPBACK.get(host, host)
+        return Provider(ProviderKind.CLAUDE, name, access=ModelAccess.OWN_SERVER, key_name=key_name)
     if names_provider(anthropic):
-        return Provider(ProviderKind.CLAUDE, _WITH_KEY, access=ModelAccess.KEY, key_name=key_name)
+        return Provider(
+            ProviderKind.CLAUDE, "Claude (API key)", access=ModelAccess.KEY, key_name=key_name
+        )
     if is_logged_in:
         return replace(CLAUDE, is_subscription=is_subscription)
     return OFFLINE if last_used in (None, ProviderKind.OFFLINE) else NO_LOGIN
-
-
-def _at_address(base: str, key_name: str) -> Provider:
-    host = urlsplit(base).hostname or base
-    if host == _CLAUDES_HOST:
-        return Provider(ProviderKind.CLAUDE, _WITH_KEY, access=ModelAccess.KEY, key_name=key_name)
-    name = "The model server on this machine" if host in _LOOPBACK else host
-    return Provider(ProviderKind.CLAUDE, name, access=ModelAccess.OWN_SERVER, key_name=key_name)
 
 
 @dataclass(frozen=True, slots=True)

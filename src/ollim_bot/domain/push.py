@@ -1,4 +1,4 @@
-"""The owner's phone: how it is paired, and what of the log rings there."""
+"""The owner's phone: how it is paired, what rings there, and how the page shows it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,11 @@ class Pairing:
 
 def is_pushed(message: ChatMessage, what: PushWhat) -> bool:
     """Whether the message rings on the phone; the conversation never does."""
-    match what:
-        case PushWhat.MUST:
-            return message.must
-        case PushWhat.ASKS:
-            return message.must or _asks(message)
-        case PushWhat.ALL:
-            return message.must or _asks(message) or _comes_by_itself(message)
+    if message.must or what is PushWhat.MUST:
+        return message.must
+    is_of_job = message.author is Author.ASSISTANT and bool(message.job)
+    comes_by_itself = message.author is Author.BACKGROUND or is_of_job
+    return _asks(message) or (what is PushWhat.ALL and comes_by_itself)
 
 
 def _asks(message: ChatMessage) -> bool:
@@ -55,12 +53,12 @@ def _asks(message: ChatMessage) -> bool:
         return False
     if message.author is Author.PROGRAM and ABSENCE in message.text:
         return True
-    is_of_job = bool(message.occurrence) and (message.card is not None or _is_heads_up(message))
-    return is_of_job or message.id.startswith(OF_DIGEST) or is_announced(message)
-
-
-def _is_heads_up(message: ChatMessage) -> bool:
-    return Occurrence.parse(message.occurrence).comes_before is not None
+    if message.id.startswith(OF_DIGEST) or is_announced(message):
+        return True
+    if not message.occurrence:
+        return False
+    is_heads_up = Occurrence.parse(message.occurrence).comes_before is not None
+    return message.card is not None or is_heads_up
 
 
 def is_announced(message: ChatMessage) -> bool:
@@ -73,6 +71,65 @@ def is_announced(message: ChatMessage) -> bool:
     return is_approval or is_question
 
 
-def _comes_by_itself(message: ChatMessage) -> bool:
-    is_of_job = message.author is Author.ASSISTANT and bool(message.job)
-    return message.author is Author.BACKGROUND or is_of_job
+# What the page can do with the phone.
+PHONE_ACTIONS = frozenset({"pair", "cancel-pairing", "test-phone", "remove-phone"})
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneOffer:
+    """What the owner reads before a phone is paired.
+
+    `public` is the address of a server that is open to all. `told` says what leaves the machine
+    and who sees it, `of_public` who sees it there. `steps` are to be done on the phone.
+    """
+
+    public: str
+    told: tuple[str, ...]
+    of_public: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneCode:
+    """What a phone needs to follow the bot: two names, which are keys, and the code to scan.
+
+    `picture` has the rows of the code with its border; `#` is dark.
+    """
+
+    topic: str = field(repr=False)
+    reply_topic: str = field(repr=False)
+    picture: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PairingStatus:
+    """`last_press` is None if no button was pressed since it was paired."""
+
+    server: str
+    since: datetime
+    last_press: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneAttempt:
+    """A pairing that is not finished. It has a code, and an end, once the server was checked."""
+
+    server: str
+    code: PhoneCode | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneView:
+    """The phone at `now`. `told` is how the last attempt ended; it failed if `has_failed`.
+
+    `code` is that of the paired phone, if the owner wants to see it again.
+    """
+
+    now: datetime
+    offer: PhoneOffer
+    paired: PairingStatus | None = None
+    attempt: PhoneAttempt | None = None
+    code: PhoneCode | None = None
+    told: str = ""
+    has_failed: bool = False

@@ -14,7 +14,6 @@ from ollim_bot.domain.tasks import due_words
 LONGEST_LINE = 400
 # The name of the way that makes a task of the line.
 AS_TASK = "task"
-_CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,8 @@ class QuickLine:
 
 def plain_line(text: str) -> str:
     """The text in one line, without control characters."""
-    seen = (" " if unicodedata.category(char) in _CONTROLS else char for char in text)
+    controls = ("Cc", "Cs", "Zl", "Zp")
+    seen = (" " if unicodedata.category(char) in controls else char for char in text)
     return " ".join("".join(seen).split())
 
 

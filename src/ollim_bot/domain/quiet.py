@@ -65,16 +65,13 @@ class QuietHours:
         """The end, in UTC, of the night that `moment` lies in; None if it lies in none."""
         today = moment.astimezone(zone).date()
         for day in (today - _DAY, today):
-            start, end = self._night(day, zone)
+            start, end = self.night(day, zone)
             if start <= moment < end:
                 return end
         return None
 
-    def start_on(self, day: date, zone: tzinfo) -> datetime:
-        """When the night of that day begins, in UTC."""
-        return self._night(day, zone)[0]
-
-    def _night(self, day: date, zone: tzinfo) -> tuple[datetime, datetime]:
+    def night(self, day: date, zone: tzinfo) -> tuple[datetime, datetime]:
+        """When the night of that day begins and ends, in UTC."""
         last = day if self.start < self.end else day + _DAY
         walls = datetime.combine(day, self.start), datetime.combine(last, self.end)
         start, end = (instant(wall, zone).astimezone(UTC) for wall in walls)
@@ -133,7 +130,7 @@ def quiet_spans(
     if settings.hours is not None:
         day, last = (each.astimezone(settings.zone).date() for each in (start, end))
         while day <= last:
-            begins.append(settings.hours.start_on(day, settings.zone))
+            begins.append(settings.hours.night(day, settings.zone)[0])
             day += _DAY
         if settings.choice.lifted_until is not None:
             begins.append(settings.choice.lifted_until.astimezone(UTC))

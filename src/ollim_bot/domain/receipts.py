@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ollim_bot.domain.ledger_check import ExpectedMoments, is_given_up
-from ollim_bot.domain.moments import instant
+from ollim_bot.domain.moments import duration_in_words, midnight
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import History, RunStory
-from ollim_bot.domain.run_words import why
+from ollim_bot.domain.run_words import deeds, moment_of, why
 from ollim_bot.domain.schedule import is_late
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.costs import Amount
 
 
 class Fate(StrEnum):
@@ -44,7 +48,6 @@ _MARGIN = timedelta(days=2)
 _BESIDE = timedelta(hours=3)
 # The days that have names, by how long ago they are.
 DAYS = {"today": 0, "yesterday": 1}
-_NOON = 12
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
 
 
@@ -135,7 +138,7 @@ class DayReading:
         The rows begin at `counted_since`, after those that tell which jobs were armed then.
         """
         for row in rows:
-            self._expected.note(row)
+            self._expected.definitions.note(row)
         for thing in due_things(stories):
             if self._has(thing.due):
                 story, one = thing.story, thing.occurrence
@@ -151,7 +154,7 @@ class DayReading:
 
         By default, that is until the last checkpoint.
         """
-        watched_until = watched_until or self._expected.watched_until
+        watched_until = watched_until or self._expected.definitions.watched_until
         things = self._things
         if watched_until is not None:
             lost = self._lost(min(now, watched_until))
@@ -164,7 +167,7 @@ class DayReading:
     def _lost(self, horizon: datetime) -> Iterator[DueThing]:
         """What has no end for too long, and what has no rows."""
         for one, story in self._unended.items():
-            if is_given_up(story, horizon, self._expected.started):
+            if is_given_up(story, horizon, self._expected.definitions.started):
                 yield replace(self._things[one], fate=Fate.LOST, is_late=False)
         for one in self._expected.missing(horizon, self._things):
             if one.scheduled_at is not None and self._has(one.scheduled_at):
@@ -207,23 +210,20 @@ def due_things(stories: Iterable[RunStory]) -> Iterator[DueThing]:
 
 def told_day(now: datetime) -> date:
     """The day whose receipt is told at `now`: before noon that of the day before."""
-    return now.date() - timedelta(days=int(now.hour < _NOON))
+    return now.date() - timedelta(days=int(now.hour < 12))
 
 
 def counted_since(day: date, now: datetime) -> datetime:
     """From when on the ledger tells all about the day."""
     # A clock that was set back may have written rows of the day before it began.
-    return _midnight(day, now.tzinfo or UTC) - _MARGIN
+    return midnight(day, now.tzinfo or UTC).astimezone(UTC) - _MARGIN
 
 
 def around(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
     """From when and until when something can be due on the day, also if midnight comes twice."""
-    return _midnight(day, zone) - _BESIDE, _midnight(day + timedelta(days=1), zone) + _BESIDE
-
-
-def _midnight(day: date, zone: tzinfo) -> datetime:
-    """The instant at which the day begins."""
-    return instant(datetime(day.year, day.month, day.day), zone).astimezone(UTC)
+    days = day, day + timedelta(days=1)
+    begin, end = (midnight(each, zone).astimezone(UTC) for each in days)
+    return begin - _BESIDE, end + _BESIDE
 
 
 def fate_of(story: RunStory) -> Fate:
@@ -248,3 +248,102 @@ def _is_late(story: RunStory, due: datetime, fate: Fate) -> bool:
         return False
     came = (row.ts for row in story.rows if row.state != OccurrenceState.DUE)
     return is_late(due, next(came, story.rows[-1].ts))
+
+
+# A run is costly that costs so many times what runs usually cost.
+COSTLY = 2
+
+
+class Show(StrEnum):
+    """Which runs a list has."""
+
+    SILENT = "silent"
+    LATE = "late"
+    MISSED = "missed"
+    FAILED = "failed"
+    COSTLY = "costly"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """What the address of the list asks for; without anything, all runs."""
+
+    show: Show | None = None
+    job: str = ""
+    day: date | None = None
+
+    @classmethod
+    def read(cls, asked: Mapping[str, str], now: datetime) -> RunFilter:
+        """Raises `WrongInput` for a word that means nothing."""
+        show, day = asked.get("show", ""), asked.get("day", "")
+        if show and show not in [*Show]:
+            raise WrongInput(f"`{show[:40]}` is no kind of run. Choose one of the list.")
+        wanted = day_named(day, now) if day else None
+        return cls(Show(show) if show else None, asked.get("job", ""), wanted)
+
+    def fits(self, story: RunStory, now: datetime, usual: int = 0) -> bool:
+        """Whether the list has the run; `usual` is what runs usually cost, in micros."""
+        is_of_job = self.job in ("", story.occurrence.job_id)
+        is_of_day = self.day is None or moment_of(story).astimezone(now.tzinfo).date() == self.day
+        return is_of_job and is_of_day and self._is_shown(story, usual)
+
+    def _is_shown(self, story: RunStory, usual: int) -> bool:
+        fate = fate_of(story)
+        match self.show:
+            case Show.SILENT:
+                return fate is Fate.CAME and not story.is_delivered and not deeds(story.facts)
+            case Show.LATE:
+                return is_late_story(story)
+            case Show.MISSED:
+                return fate is Fate.MISSED
+            case Show.FAILED:
+                return fate is Fate.FAILED
+            case Show.COSTLY:
+                spent = story.spent.micros if story.spent else 0
+                return spent > 0 and spent >= COSTLY * usual > 0
+            case _:
+                return True
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """Runs that fit the filter, the newest first.
+
+    `has_more` says that there may be older ones, `back_to` is how far back was looked. `usual` is
+    what runs usually cost, in micros, where that was asked. The receipt is that of the day.
+    """
+
+    now: datetime
+    wanted: RunFilter
+    runs: Sequence[RunStory] = ()
+    has_more: bool = False
+    back_to: datetime | None = None
+    usual: int = 0
+    receipt: Receipt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A run with the messages that it sent, as far as they are stored.
+
+    `job` is the key of its job, if that has a file.
+    """
+
+    now: datetime
+    story: RunStory
+    said: Sequence[str] = ()
+    job: str = ""
+
+
+def late_in_words(story: RunStory) -> str:
+    """`4 min late`; empty for a run that came in its time."""
+    late = story.facts.get("lateness")
+    if not is_late_story(story) or not isinstance(late, int):
+        return ""
+    return f"{duration_in_words(timedelta(seconds=late))} late"
+
+
+def usual_cost(costs: Iterable[Amount]) -> int:
+    """What a run costs in the middle of all that cost something, in micros; 0 if none did."""
+    known = sorted(each.micros for each in costs if each.micros > 0)
+    return known[len(known) // 2] if known else 0

@@ -13,8 +13,9 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from itertools import islice, takewhile
 
-from ollim_bot.domain.cron import Cron, joined, last_moment_by_wall, moments_by_wall, ordinal
+from ollim_bot.domain.cron import WEEKDAY_WORDS, Cron, last_moment_by_wall, moments_by_wall, ordinal
 from ollim_bot.domain.moments import instant
+from ollim_bot.domain.text import joined
 from ollim_bot.errors import BadRepeat
 
 MOST_TIMES = 10_000
@@ -24,12 +25,11 @@ _MOST_COUNTED = 999
 _MOST_AT = 24
 _HAIR = datetime.resolution
 _ONE_DAY = timedelta(days=1)
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _PLACES = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
 _COUNTED = re.compile(r"(?:(?P<count>\d{1,4}) )?(?P<unit>day|week|month)s?", re.ASCII)
 _LAST_DAY = "last day of the month"
 _WEEKDAY_OF_MONTH = re.compile(
-    rf"(?P<place>{'|'.join(_PLACES)}) (?P<day>{'|'.join(_WEEKDAYS).lower()}) of the month"
+    rf"(?P<place>{'|'.join(_PLACES)}) (?P<day>{'|'.join(WEEKDAY_WORDS).lower()}) of the month"
 )
 _AT = re.compile(r"(\d{1,2}):(\d\d)", re.ASCII)
 _EVERY_NEEDED = (
@@ -66,7 +66,7 @@ class DayRule:
         if words == _LAST_DAY:
             return cls(1, "month", place=-1)
         if match := _WEEKDAY_OF_MONTH.fullmatch(words):
-            weekday = [name.lower() for name in _WEEKDAYS].index(match["day"])
+            weekday = [name.lower() for name in WEEKDAY_WORDS].index(match["day"])
             return cls(1, "month", _PLACES[match["place"]], weekday)
         match = _COUNTED.fullmatch(words)
         if match is None:
@@ -82,17 +82,17 @@ class DayRule:
         if self.weekday is None:
             return _LAST_DAY
         place = next(word for word, place in _PLACES.items() if place == self.place)
-        return f"{place} {_WEEKDAYS[self.weekday].lower()} of the month"
+        return f"{place} {WEEKDAY_WORDS[self.weekday].lower()} of the month"
 
     def explain(self, start: date) -> str:
         """`every 2 weeks on Tuesday`, `on the last day of every month`."""
         if self.place is not None:
-            day = _WEEKDAYS[self.weekday] if self.weekday is not None else "day"
+            day = WEEKDAY_WORDS[self.weekday] if self.weekday is not None else "day"
             place = next(word for word, place in _PLACES.items() if place == self.place)
             return f"on the {place} {day} of every month"
         every = f"every {self.unit if self.count == 1 else self}"
         if self.unit == "week":
-            return f"{every} on {_WEEKDAYS[start.weekday()]}"
+            return f"{every} on {WEEKDAY_WORDS[start.weekday()]}"
         if self.unit == "month":
             last = ", or the last day of a shorter month" if start.day > 28 else ""
             return f"{every} on the {ordinal(start.day)}{last}"
@@ -122,10 +122,6 @@ class DayRule:
                 days = {"bymonthday": range(min(start.day, 28), start.day + 1), "bysetpos": -1}
             found = rrule(MONTHLY, interval=self.count, dtstart=_midnight(begin), **days)
         return (each.date() for each in found if each.date() >= first)
-
-    @property
-    def longest_gap(self) -> timedelta:
-        return timedelta({"day": 1, "week": 7, "month": 31}[self.unit] * (self.count + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +232,9 @@ class Repeat:
         assert isinstance(self.rule, DayRule)
         assert self.start is not None
         end = wall.date()
+        gap = timedelta({"day": 1, "week": 7, "month": 31}[self.rule.unit] * (self.rule.count + 1))
         while end >= self.start:
-            begin = max(self.start, end - self.rule.longest_gap)
+            begin = max(self.start, end - gap)
             limit = min(wall, datetime.combine(end, time.max))
             walls = [*takewhile(limit.__gt__, self._walls_from(begin))]
             yield from reversed(walls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from ollim_bot.domain.moments import duration_in_words
@@ -102,7 +102,8 @@ class RunStory(NamedTuple):
         merged: dict[str, object] = {}
         for row in self.rows:
             merged |= row.facts
-        costs = [cost for row in self.rows if _is_number(cost := row.facts.get("cost_usd"))]
+        found = (row.facts.get("cost_usd") for row in self.rows)
+        costs = [cost for cost in found if isinstance(cost, int | float)]
         cost = round(sum(costs), 6) if costs else None
         cost = self.spent.usd if self.spent is not None else cost
         return merged if cost is None else merged | {"cost_usd": cost}
@@ -125,7 +126,7 @@ class RunStory(NamedTuple):
         if first.state != OccurrenceState.PLANNED:
             return first.ts
         if len(self.rows) == 1:
-            return moment_in(first, PLANNED_AT) or first.ts
+            return moment_in(first.facts, PLANNED_AT) or first.ts
         due = (row.ts for row in self.rows if row.state == OccurrenceState.DUE)
         return next(due, self.rows[-1].ts)
 
@@ -272,10 +273,10 @@ def part_in_words(one: Occurrence) -> str:
     return f"time {one.part}" if one.part else ""
 
 
-def moment_in(row: LedgerRow, fact: str) -> datetime | None:
-    """The moment that a fact of the row names; None if it names none."""
+def moment_in(facts: Mapping[str, object], name: str) -> datetime | None:
+    """The moment that a fact of a row names; None if it names none."""
     try:
-        moment = datetime.fromisoformat(str(row.facts.get(fact)))
+        moment = datetime.fromisoformat(str(facts.get(name)))
     except ValueError:
         return None
     return moment if moment.tzinfo else None
@@ -302,10 +303,6 @@ def claimed_by(rows: Iterable[LedgerRow]) -> set[Occurrence]:
             raise ValueError(f"{row.occurrence.id} is not due at {row.ts}")
         wanted.add(row.occurrence)
     return wanted
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float)
 
 
 def checkpoint_row(now: datetime, watched_until: datetime, history: History) -> LedgerRow:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from urllib.parse import quote
 
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.occurrences import ANSWERED, Answer, LedgerRow, OccurrenceState, SkipReason
 from ollim_bot.domain.run_history import (
@@ -20,9 +22,11 @@ from ollim_bot.domain.run_history import (
     Refused,
     RunStory,
     moment_in,
+    short_id_of,
 )
-from ollim_bot.domain.text import comma_parts, counted
+from ollim_bot.domain.text import comma_parts, counted, joined
 from ollim_bot.domain.usage import Price
+from ollim_bot.errors import NotFound, WrongInput
 
 # The facts of a run that ended without its ping: how many were left of how many.
 PINGS_LEFT = "pings_left"
@@ -88,9 +92,8 @@ def reason(story: RunStory, now: datetime) -> str:
     said, refused = outcome(facts, is_delivered=story.is_delivered), _refused_ping(facts)
     if refused and said.startswith(_SILENT):
         said, refused = f"{_SILENT} {refused}", ""
-    elif not refused:
-        left, most = facts.get(PINGS_LEFT), facts.get(PINGS_OF)
-        refused = "" if left is None or most is None else f"kept its ping: {left} of {most} left"
+    elif not refused and (left := _pings_left(facts)):
+        refused = f"kept its ping: {left}"
     return "; ".join(filter(None, (_looked_at(facts), said, refused)))
 
 
@@ -165,10 +168,7 @@ def _looked_at(facts: Mapping[str, object]) -> str:
     words = [
         counted(times, thing) if thing in _COUNTED else thing for thing, times in things.items()
     ]
-    if not words:
-        return ""
-    start = ", ".join(words[:-1])
-    return f"looked at {start} and {words[-1]}" if start else f"looked at {words[0]}"
+    return f"looked at {joined(words)}" if words else ""
 
 
 def _ended_without_it(story: RunStory) -> bool:
@@ -180,7 +180,7 @@ def _ended_without_it(story: RunStory) -> bool:
 def _in_quiet(story: RunStory, now: datetime) -> str:
     """What waits for the end of the quiet, or did not come after it; empty if neither."""
     if (waiting := story.waiting) is not None:
-        until = moment_in(waiting, "until")
+        until = moment_in(waiting.facts, "until")
         return "waits for the end of the quiet" + (f", {describe(until, now)}" if until else "")
     over = [row for row in story.rows if row.state in (RELEASED, DROPPED)]
     if not over or over[-1].state == RELEASED:
@@ -196,17 +196,22 @@ def _refused_ping(facts: Mapping[str, object]) -> str:
         return off if off == _REFUSED[Refused.OFF] else ""
     said = str(told[-1].get("reason"))
     known = (words for start, words in _REFUSED.items() if said.startswith(start))
-    left, most = facts.get(PINGS_LEFT), facts.get(PINGS_OF)
-    of = "" if left is None or most is None else f" ({left} of {most} left)"
+    left = _pings_left(facts)
+    of = f" ({left})" if left else ""
     which = "a further ping" if facts.get("pings") else "its ping"
     return f"{which} was refused: {next(known, first_sentence(said))}{of}"
+
+
+def _pings_left(facts: Mapping[str, object]) -> str:
+    left, most = facts.get(PINGS_LEFT), facts.get(PINGS_OF)
+    return "" if left is None or most is None else f"{left} of {most} left"
 
 
 def _why_skipped(facts: Mapping[str, object], now: datetime) -> str:
     reason = str(facts.get("reason") or "")
     words = str(facts.get("why") or "") or _SKIPPED.get(reason) or ""
     words = words or str(facts.get("error") or reason)
-    reached = _moment(facts, REACHED_AT)
+    reached = moment_in(facts, REACHED_AT)
     if reached is None:
         return words.removesuffix(".")
     local = reached.astimezone(now.tzinfo)
@@ -219,7 +224,7 @@ def _decision(row: LedgerRow, now: datetime) -> str:
         words = "reported" if facts.get("report") else in_words(row.state)
         words = f"{words} with {_short(tool)}" if tool and words != "reported" else words
     elif row.state == HELD:
-        until = moment_in(row, "until")
+        until = moment_in(facts, "until")
         words = "held" if until is None else f"held until {describe(until, now)}"
     elif row.state == ANSWERED:
         words = f"answered: {_answered(facts)}"
@@ -245,14 +250,6 @@ def _answered(facts: Mapping[str, object]) -> str:
     return _ANSWERS.get(answer, in_words(answer))
 
 
-def _moment(facts: Mapping[str, object], name: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(str(facts.get(name)))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
-
-
 def _short(tool: object) -> str:
     return str(tool).rpartition("__")[2]
 
@@ -269,7 +266,6 @@ _DEEDS = {
     "report": "reported",
     "plain": "sent as written",
 }
-_REASONS = {"policy": "you wanted it skipped"}
 
 
 def in_words(state: str) -> str:
@@ -286,7 +282,8 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
         error = str(facts.get("error") or "").removesuffix(".")
         return f"sent as written: {error}" if error else "sent as written"
     if error := str(facts.get("error") or facts.get("why") or facts.get("reason") or ""):
-        return _REASONS.get(error, error).removesuffix(".")
+        said = _SKIPPED[SkipReason.POLICY] if error == SkipReason.POLICY else error
+        return said.removesuffix(".")
     did = deeds(facts)
     if facts.get("pings") and facts.get("plain"):
         # The program sent it, but not all of the words are the owner's.
@@ -298,3 +295,84 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
 def deeds(facts: Mapping[str, object]) -> list[str]:
     """What a run with these facts has done for the owner to notice: `pinged`, `reported`."""
     return [word for name, word in _DEEDS.items() if facts.get(name)]
+
+
+def address_of_run(run: str) -> str:
+    """Where the page shows a run."""
+    return f"/runs/{quote(run, safe=':')}"
+
+
+def moment_of(story: RunStory) -> datetime:
+    """When the run was due, or, if it was started otherwise, when it began."""
+    return story.occurrence.scheduled_at or story.fired
+
+
+def find_run(word: str, known: Sequence[RunStory]) -> RunStory:
+    """Find a run by its id or short id, by its job (the newest run), or by a prefix of its id."""
+    for record in known:
+        is_of_job = word == record.occurrence.job_id and not record.occurrence.part
+        if word == record.id or is_of_job:
+            return record
+    fitting = [record for record in known if word == record.short_id or record.id.startswith(word)]
+    if not fitting:
+        raise NotFound(f"There is no run {word}. `ollim-bot runs` shows the newest.")
+    if len(fitting) > 1:
+        some = ", ".join(record.id for record in fitting[:3])
+        raise WrongInput(f"{word} fits {len(fitting)} runs. The newest: {some}.")
+    return fitting[0]
+
+
+def may_be(run: str, word: str) -> bool:
+    """Whether the word can mean the run with this id, or its job."""
+    return run.startswith(word) or f":{word}:" in run or word == short_id_of(run)
+
+
+def run_object(record: RunStory, now: datetime) -> dict[str, object]:
+    """One run of `ollim-bot runs --json`."""
+    occurrence = record.occurrence
+    return {
+        "id": record.id,
+        "kind": occurrence.kind.value,
+        "job_id": occurrence.job_id,
+        "by_hand": occurrence.manual,
+        "due": occurrence.scheduled_at,
+        "fired": record.fired,
+        "state": record.last_word,
+        "why": why(record, now),
+        "answer": _answer_word(record),
+        "facts": dict(record.facts),
+    }
+
+
+def page_object(record: RunStory, now: datetime) -> dict[str, object]:
+    """One run with its decisions and its rows."""
+    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in record.rows]
+    return run_object(record, now) | {
+        "decisions": [each._asdict() for each in decisions(record, now)],
+        "tools": tools_of(record),
+        "sources": sources_of(record),
+        "cost": None if record.spent is None else record.spent.as_object(),
+        "rows": rows,
+    }
+
+
+def sent_by(record: RunStory) -> list[MessageId]:
+    """The pings that did not wait for the end of the quiet."""
+    held = {row.facts.get("message") for row in record.rows if row.state == HELD}
+    sent = (each for each in listed(record.facts.get("pings")) if isinstance(each, str))
+    return [MessageId(each) for each in sent if each not in held]
+
+
+def refused_pings(record: RunStory) -> Iterator[tuple[str, str]]:
+    """The text and the reason of each ping that was refused."""
+    for each in listed(record.facts.get("refused_pings")):
+        if isinstance(each, Mapping):
+            yield str(each.get("text", "")), str(each.get("reason"))
+
+
+def _answer_word(record: RunStory) -> object:
+    if record.later is not None:
+        return _answer_word(record.later)
+    if record.answer is not None:
+        return record.answer.facts.get("answer")
+    return "unanswered" if record.is_open else None

@@ -29,8 +29,8 @@ class DeliveryRight:
     Locked, since runs pay for their pings in threads.
     """
 
-    def __init__(self, *, is_delivered: bool = False) -> None:
-        self._is_taken = is_delivered
+    def __init__(self) -> None:
+        self._is_taken = False
         self._ready_pings = 0
         self._lock = Lock()
 
@@ -61,7 +61,6 @@ class DeliveryRight:
 
 
 _UNTAINTED = Taint()
-
 
 _LOOKING: Mapping[str, str] = {
     "Read": "file",

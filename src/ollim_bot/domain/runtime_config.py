@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -22,7 +23,6 @@ DAILY_LIMIT = 5.0
 MADE_BEFORE_DAILY_LIMIT = "made_before_daily_limit"
 # Safe to add to a moment as seconds or as minutes.
 _LARGEST = 999_999_999
-_LONGEST_SHOWN = 60
 _ALIASES = ("opus", "sonnet", "haiku")
 _MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@\[\]-]{1,199}")
 
@@ -54,29 +54,35 @@ class PushContent(StrEnum):
 class ConfigKey:
     """`check` returns the value to store, or raises `ValueError`; `takes` says what is valid.
 
-    `none` is the word for no value, `unit` is said after a value. `about` says what the setting
-    does; one that does nothing yet has none, can be set, and is not listed for people.
+    `about` says what the setting does, `none` is the word for no value, `unit` is said after a
+    value.
     """
 
     attribute: str
     takes: str
     check: Callable[[object], ConfigValue]
+    about: str
     none: str = "none"
-    about: str = ""
     unit: str = ""
 
     def words(self) -> list[str]:
         """The single words that `takes` names and `check` accepts, such as `on` and `off`."""
         named = re.sub(r"^one of | \(.*\)", "", self.takes)
-        parts = re.split(r", or |, | or ", named)
-        return [part for part in parts if part.isalpha() and self._accepts(part)]
+        found = []
+        for part in re.split(r", or |, | or ", named):
+            with suppress(ValueError):
+                if part.isalpha():
+                    self.check(part)
+                    found.append(part)
+        return found
 
-    def _accepts(self, word: str) -> bool:
-        try:
-            self.check(word)
-        except ValueError:
-            return False
-        return True
+
+class _Explained(ValueError):
+    """`str()` is the sentence about the value."""
+
+
+class _NearMiss(ValueError):
+    """`str()` is the value that was probably meant."""
 
 
 def _whole(low: int, high: int = _LARGEST) -> Callable[[object], int]:
@@ -99,25 +105,23 @@ def _one_of(words: Mapping[str, T]) -> Callable[[object], T]:
     return check
 
 
-def _model(value: object) -> str | None:
-    if value is None or _is_word(value, "none", "default"):
-        return None
-    if not isinstance(value, str) or not _MODEL_ID.fullmatch(value):
+def _model(value: object) -> str:
+    name = _text(value)
+    if not _MODEL_ID.fullmatch(name):
         raise ValueError
-    return value.lower() if _is_word(value, *_ALIASES) else value
+    return name.lower() if name.lower() in _ALIASES else name
 
 
 def _thinking(value: object) -> Thinking:
-    return str(value).lower() if _is_word(value, "off", "adaptive") else _whole(1)(value)
+    is_word = isinstance(value, str) and value.lower() in ("off", "adaptive")
+    return str(value).lower() if is_word else _whole(1)(value)
 
 
 def _switch(value: object) -> bool:
     return value if isinstance(value, bool) else _one_of(_SWITCH)(value)
 
 
-def _money(value: object) -> float | None:
-    if value is None or _is_word(value, "none"):
-        return None
+def _money(value: object) -> float:
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,20})?", value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -127,29 +131,12 @@ def _money(value: object) -> float | None:
     return float(value)
 
 
-def _hours(value: object) -> str | None:
-    if value is None or _is_word(value, "off", "none"):
-        return None
-    if not isinstance(value, str):
-        raise ValueError
-    return str(QuietHours.parse(value))
-
-
-def _nag(value: object) -> str | None:
-    if value is None or _is_word(value, "off", "none"):
-        return None
-    if not isinstance(value, str):
-        raise ValueError
+def _nag(value: object) -> str:
+    text = _text(value)
     try:
-        return str(Nag.parse(value))
+        return str(Nag.parse(text))
     except ValueError as why:
         raise _Explained(str(why)) from None
-
-
-def _minutes(value: object) -> int | None:
-    if value is None or _is_word(value, "off", "none"):
-        return None
-    return _whole(1, 600)(value)
 
 
 def _words(value: object) -> tuple[str, ...]:
@@ -167,64 +154,64 @@ def _word(value: object) -> str:
     return word
 
 
-def _zone(value: object) -> str | None:
-    if value is None or _is_word(value, "default", "none"):
-        return None
+def _zone(value: object) -> str:
+    name = _text(value)
+    if zone_named(name) is None:
+        near = near_zone(name)
+        raise ValueError if near is None else _NearMiss(near)
+    return name
+
+
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError
-    if zone_named(value) is None:
-        near = near_zone(value)
-        raise ValueError if near is None else _NearMiss(near)
     return value
 
 
-class _Explained(ValueError):
-    """`str()` is the sentence about the value."""
-
-
-class _NearMiss(ValueError):
-    """`str()` is the value that was probably meant."""
-
-
-def _is_word(value: object, *words: str) -> bool:
-    return isinstance(value, str) and value.lower() in words
-
-
 _SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
-_MODES = {mode.lower(): mode.value for mode in PermissionMode}
 _A_MODEL = "opus, sonnet, haiku, a full model id, or default"
 _A_THINKING = "off, adaptive, or a number of tokens such as 4000"
-_A_MODE = f"one of {', '.join(PermissionMode)}"
-DESKTOP_MODES = ("auto", "on", "off")
 _UNITS = ("seconds", "minutes")
-_AN_AMOUNT = "US dollars such as 2.50, or none"
 
 
 def _setting(
-    key: str,
     default: T,
     takes: str,
     check: Callable[[object], ConfigValue],
-    none: str = "none",
+    about: str,
     *,
-    about: str = "",
+    none: str = "",
     unit: str = "",
+    key: str = "",
 ) -> T:
-    known = ConfigKey(key.replace(".", "_"), takes, check, none, about, unit)
-    return field(default=default, metadata={key: known})
+    """A line of the table; with `none`, that word, `none` and no value mean that it is not set."""
+
+    def check_or_none(value: object) -> ConfigValue:
+        is_none = isinstance(value, str) and value.lower() in (none, "none")
+        return None if value is None or is_none else check(value)
+
+    known = ConfigKey("", takes, check_or_none if none else check, about, none or "none", unit)
+    return field(default=default, metadata={"known": known, "key": key})
 
 
-def _number(
-    key: str, default: int, kind: str, low: int, high: int = _LARGEST, *, about: str = ""
-) -> int:
+def _number(default: int, kind: str, low: int, about: str, high: int = _LARGEST) -> int:
     span = f", {low} or more" if high == _LARGEST else f" from {low} to {high}"
     unit = kind if kind in _UNITS else ""
-    return _setting(key, default, kind + span, _whole(low, high), about=about, unit=unit)
+    return _setting(default, kind + span, _whole(low, high), about, unit=unit)
+
+
+def _choice(default: str, options: Iterable[str], about: str) -> str:
+    words = {each.lower(): str(each) for each in options}
+    return _setting(default, f"one of {', '.join(words.values())}", _one_of(words), about)
+
+
+def _on_or_off(about: str, *, is_on: bool = False) -> bool:
+    return _setting(is_on, "on or off", _switch, about)
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
-    """All settings; each line has the key, the default, what it takes, and its check.
+    """All settings; each line has the default, what it takes, its check, and what it does.
 
     The name of a field is its key, with an underscore for the dot. `unread` keeps stored values
     that are wrong or of another version, so that none is lost. A data directory that was
@@ -232,173 +219,125 @@ class RuntimeConfig:
     """
 
     model_main: str | None = _setting(
-        "model.main", None, _A_MODEL, _model, "default", about="the model that answers you"
+        None, _A_MODEL, _model, "the model that answers you", none="default", key="model.main"
     )
     model_fork: str | None = _setting(
-        "model.fork",
         None,
         f"{_A_MODEL} (then as model.main)",
         _model,
-        "default",
-        about="the model of side conversations",
+        "the model of side conversations",
+        none="default",
+        key="model.fork",
     )
     thinking_main: str | int = _setting(
-        "thinking.main",
         "off",
         _A_THINKING,
         _thinking,
-        about="how much it thinks before it answers you",
+        "how much it thinks before it answers you",
+        key="thinking.main",
     )
     thinking_fork: str | int = _setting(
-        "thinking.fork", "adaptive", _A_THINKING, _thinking, about="the same in a side conversation"
+        "adaptive", _A_THINKING, _thinking, "the same in a side conversation", key="thinking.fork"
     )
-    bg_fork_timeout: int = _number(
-        "bg_fork_timeout", 1800, "seconds", 1, about="how long a background run may take"
-    )
+    bg_fork_timeout: int = _number(1800, "seconds", 1, "how long a background run may take")
     bg_concurrency: int = _number(
-        "bg_concurrency", 3, "a number", 1, 16, about="how many background runs go on at once"
+        3, "a number", 1, "how many background runs go on at once", high=16
     )
     fork_idle_timeout: int = _number(
-        "fork_idle_timeout",
-        10,
-        "minutes",
-        1,
-        about="how long a side conversation waits for you before it asks",
+        10, "minutes", 1, "how long a side conversation waits for you before it asks"
     )
-    permission_mode: str = _setting(
-        "permission_mode",
+    permission_mode: str = _choice(
         PermissionMode.DONT_ASK.value,
-        _A_MODE,
-        _one_of(_MODES),
-        about="what happens when the agent wants a tool you have not allowed",
+        PermissionMode,
+        "what happens when the agent wants a tool you have not allowed",
     )
-    approval_timeout: int = _number(
-        "approval_timeout", 600, "seconds", 1, about="how long the bot waits for your permission"
-    )
+    approval_timeout: int = _number(600, "seconds", 1, "how long the bot waits for your permission")
     critical_daily_cap: int = _number(
-        "critical_daily_cap", 5, "a number", 0, about="how many urgent messages may come in a day"
+        5, "a number", 0, "how many urgent messages may come in a day"
     )
     daily_cost_cap: float | None = _setting(
-        "daily_cost_cap",
         DAILY_LIMIT,
-        _AN_AMOUNT,
+        "US dollars such as 2.50, or none",
         _money,
-        about="Daily limit: when jobs have cost this much today, they stop using the model "
+        "Daily limit: when jobs have cost this much today, they stop using the model "
         "until tomorrow",
+        none="none",
         unit="US dollars",
     )
     quiet_hours: str | None = _setting(
-        "quiet_hours",
         None,
         "two times such as 22:00-07:00, or off",
-        _hours,
-        "off",
-        about="Quiet hours. Only reminders you asked for and urgent messages come; everything "
-        "else waits until they end",
+        lambda value: str(QuietHours.parse(_text(value))),
+        "Quiet hours. Only reminders you asked for and urgent messages come; everything else "
+        "waits until they end",
+        none="off",
     )
-    receipt_in_digest: bool = _setting(
-        "receipt_in_digest",
-        default=False,
-        takes="on or off",
-        check=_switch,
-        about="end the message after the quiet with the receipt of the day",
+    receipt_in_digest: bool = _on_or_off(
+        "end the message after the quiet with the receipt of the day"
     )
-    push_what: str = _setting(
-        "push_what",
+    push_what: str = _choice(
         "asks",
-        f"one of {', '.join(PushWhat)}",
-        _one_of({each: each.value for each in PushWhat}),
-        about="What rings on your phone: asks is what waits for your answer, must is only what "
-        "must come, all is everything that comes by itself",
+        PushWhat,
+        "What rings on your phone: asks is what waits for your answer, must is only what must "
+        "come, all is everything that comes by itself",
     )
-    push_content: str = _setting(
-        "push_content",
+    push_content: str = _choice(
         "full",
-        f"one of {', '.join(PushContent)}",
-        _one_of({each: each.value for each in PushContent}),
-        about="How much of a message goes to your phone: full is all its words, title is only its "
+        PushContent,
+        "How much of a message goes to your phone: full is all its words, title is only its "
         "title, none is just the news that something waits",
     )
-    desktop_notifications: str = _setting(
-        "desktop_notifications",
+    desktop_notifications: str = _choice(
         "auto",
-        f"one of {', '.join(DESKTOP_MODES)}",
-        _one_of({mode: mode for mode in DESKTOP_MODES}),
-        about="Notifications by the bot itself when no open page can show them: auto shows them "
-        "where it sees a desktop, on tries always",
+        ("auto", "on", "off"),
+        "Notifications by the bot itself when no open page can show them: auto shows them where "
+        "it sees a desktop, on tries always",
     )
-    page_sound: bool = _setting(
-        "page_sound",
-        default=True,
-        takes="on or off",
-        check=_switch,
-        about="The page plays a short sound for what asks you something; never while it is quiet",
+    page_sound: bool = _on_or_off(
+        "The page plays a short sound for what asks you something; never while it is quiet",
+        is_on=True,
     )
     timezone: str | None = _setting(
-        "timezone",
         None,
         "the name of a time zone such as Asia/Tokyo, or default",
         _zone,
-        "default",
-        about="your time zone; jobs follow it unless they have their own",
+        "your time zone; jobs follow it unless they have their own",
+        none="default",
     )
     nag_default: str | None = _setting(
-        "nag_default",
         None,
         "a pause and how often, such as 10m x 4, or off",
         _nag,
-        "off",
-        about="how often a new reminder comes again until you answer it",
+        "how often a new reminder comes again until you answer it",
+        none="off",
     )
     travel_minutes: int | None = _setting(
-        "travel_minutes",
         None,
         "minutes from 1 to 600, or off",
-        _minutes,
-        "off",
-        about="Leave by: how long before an event with a place you are told to leave",
+        _whole(1, 600),
+        "Leave by: how long before an event with a place you are told to leave",
+        none="off",
         unit="minutes",
     )
     webhook_per_minute: int = _number(
-        "webhook_per_minute", 60, "a number", 1, about="how many calls a minute a webhook accepts"
+        60, "a number", 1, "how many calls a minute a webhook accepts"
     )
     webhook_total_per_minute: int = _number(
-        "webhook_total_per_minute",
-        300,
-        "a number",
-        1,
-        about="how many calls a minute all webhooks accept together",
+        300, "a number", 1, "how many calls a minute all webhooks accept together"
     )
-    auto_update: bool = _setting(
-        "auto_update",
-        default=False,
-        takes="on or off",
-        check=_switch,
-        about="install newer versions by itself, in the hour auto_update_hour",
-    )
+    auto_update: bool = _on_or_off("install newer versions by itself, in the hour auto_update_hour")
     auto_update_hour: int = _number(
-        "auto_update_hour", 6, "an hour", 0, 23, about="the hour of the daily update and backup"
+        6, "an hour", 0, "the hour of the daily update and backup", high=23
     )
-    auto_backup: bool = _setting(
-        "auto_backup",
-        default=False,
-        takes="on or off",
-        check=_switch,
-        about="make a backup every day, from auto_update_hour on",
-    )
+    auto_backup: bool = _on_or_off("make a backup every day, from auto_update_hour on")
     google_calendars: tuple[str, ...] = _setting(
-        "google_calendars",
         ("primary",),
         "calendar ids with commas",
         _words,
-        about="which calendars at Google are read; new events go to the first",
+        "which calendars at Google are read; new events go to the first",
     )
     google_task_list: str = _setting(
-        "google_task_list",
-        "@default",
-        "the id of a task list",
-        _word,
-        about="the task list at Google that the bot uses",
+        "@default", "the id of a task list", _word, "the task list at Google that the bot uses"
     )
     unread: Mapping[str, object] = field(default_factory=dict)
     made_before_daily_limit: bool = False
@@ -414,8 +353,17 @@ class RuntimeConfig:
 
     def in_words(self, key: str) -> str:
         """The value in the form that a person types."""
-        value = self.value(key)
-        return config_key(key).none if value is None else _typed(value)
+        match self.value(key):
+            case None:
+                return config_key(key).none
+            case bool() as is_on:
+                return "on" if is_on else "off"
+            case tuple() as words:
+                return ", ".join(words)
+            case float() as number if number.is_integer():
+                return str(int(number))
+            case value:
+                return str(value)
 
     def shown(self, key: str) -> str:
         """The value with its unit."""
@@ -428,7 +376,7 @@ class RuntimeConfig:
         try:
             checked = known.check(value.strip() if isinstance(value, str) else value)
         except ValueError as error:
-            wrong = shortened(repr(value), _LONGEST_SHOWN)
+            wrong = shortened(repr(value), 60)
             hint = f" Did you mean {error}?" if isinstance(error, _NearMiss) else ""
             said = str(error) if isinstance(error, _Explained) else f"{wrong} is not right.{hint}"
             sentence = f"{key}: {said} It takes {known.takes}."
@@ -455,12 +403,10 @@ class RuntimeConfig:
 _OLDER_DEFAULTS = RuntimeConfig(daily_cost_cap=None, made_before_daily_limit=True)
 
 CONFIG_KEYS: Mapping[str, ConfigKey] = {
-    key: known for one in fields(RuntimeConfig) for key, known in one.metadata.items()
+    one.metadata["key"] or one.name: replace(one.metadata["known"], attribute=one.name)
+    for one in fields(RuntimeConfig)
+    if one.metadata
 }
-
-
-# Those that a person sees in lists.
-LISTED_KEYS = tuple(key for key, known in CONFIG_KEYS.items() if known.about)
 
 
 def config_key(key: str) -> ConfigKey:
@@ -485,13 +431,3 @@ def parse_config(stored: Mapping[str, object]) -> tuple[RuntimeConfig, list[str]
             unread[key] = value
             problems.append(f"{wrong} It is ignored.")
     return replace(config, unread=unread), problems
-
-
-def _typed(value: ConfigValue) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, tuple):
-        return ", ".join(value)
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
-from ollim_bot.domain.moments import elapsed, instant, offset_at
+from ollim_bot.domain.moments import elapsed, midnight, offset_at
 from ollim_bot.domain.occurrences import Occurrence
 
 _DAY = timedelta(days=1)
@@ -98,6 +98,11 @@ def count_between(job: ScheduledJob, start: datetime, end: datetime, zone: tzinf
     return total
 
 
+def _runs_evenly(begin: datetime, close: datetime, zone: tzinfo) -> bool:
+    around = (begin - _DAY, begin, close, close + _DAY)
+    return len({offset_at(moment, zone) for moment in around}) == 1
+
+
 def moments_of_day(
     job: ScheduledJob, day: tuple[datetime, datetime], zone: tzinfo
 ) -> Sequence[datetime] | None:
@@ -109,15 +114,9 @@ def moments_of_day(
 
 def day_of(moment: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     """The instants at which the local day of `moment` and the next day begin."""
-    local = moment.astimezone(zone)
-    midnight = datetime(local.year, local.month, local.day)
-    begin, close = (instant(wall, zone).astimezone(UTC) for wall in (midnight, midnight + _DAY))
+    day = moment.astimezone(zone).date()
+    begin, close = (midnight(each, zone).astimezone(UTC) for each in (day, day + _DAY))
     return begin, close
-
-
-def _runs_evenly(begin: datetime, close: datetime, zone: tzinfo) -> bool:
-    around = (begin - _DAY, begin, close, close + _DAY)
-    return len({offset_at(moment, zone) for moment in around}) == 1
 
 
 class Agenda(Generic[K]):
@@ -162,17 +161,18 @@ class Agenda(Generic[K]):
             heappop(self._heap)
         return None
 
-    def due(self, now: datetime) -> list[tuple[K, datetime]]:
-        """Remove and return everything due by `now`, by time, then by key.
+    def due(self, now: datetime) -> Iterator[tuple[K, datetime]]:
+        """Everything due by `now`, by time, then by key.
 
-        The caller puts recurring keys in again.
+        Each is removed once the caller has served it, unless that has put it in for another moment;
+        what an error leaves unserved stays due.
         """
-        now, found = now.astimezone(UTC), []
+        now = now.astimezone(UTC)
         while (at := self.next_at) is not None and at <= now:
-            _, key = heappop(self._heap)
-            del self._at[key]
-            found.append((key, at))
-        return found
+            key = self._heap[0][1]
+            yield key, at
+            if self._at.get(key) == at:
+                del self._at[key]
 
     def _compact(self) -> None:
         # A dictionary keeps the room of removed entries until it is copied.
@@ -285,3 +285,137 @@ def _without(values: Mapping[str, T], job: str) -> dict[str, T]:
 
 def _job_of(occurrence: Occurrence) -> str:
     return f"{occurrence.kind}:{occurrence.job_id}"
+
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+class NextMoment(NamedTuple):
+    """The next moment of a job, and the `others` that follow it before `end`.
+
+    Of a job that comes too often for a line each, only their number is known: `more`.
+    """
+
+    job: ScheduledJob
+    moment: datetime | None
+    end: datetime
+    more: int | None = None
+    others: Sequence[datetime] = ()
+
+    def holds(self, now: datetime, end: datetime) -> bool:
+        """Whether it is as true at `now`, which is not earlier, for the time before `end`."""
+        if self.moment is None:
+            return True
+        return self.moment > now and (self.moment >= end or self.end == end)
+
+
+class DayMoment(NamedTuple):
+    """A moment of a job; `is_next` says whether it is the first to come.
+
+    Of a job that comes too often for a line each there is only the first, with how many `more`
+    follow.
+    """
+
+    job: ScheduledJob
+    moment: datetime
+    is_next: bool
+    more: int | None
+
+
+class _Look(NamedTuple):
+    """What was known at `now`: the next moment of each job, and all before `end` in order.
+
+    `found` is by the identity of the job, which it keeps alive; `until` is the first moment of all.
+    """
+
+    jobs: Sequence[ScheduledJob]
+    now: datetime
+    end: datetime
+    until: datetime
+    zone: tzinfo
+    found: Mapping[int, NextMoment]
+    coming: Sequence[DayMoment]
+
+    @classmethod
+    def at(
+        cls,
+        jobs: Sequence[ScheduledJob],
+        now: datetime,
+        end: datetime,
+        zone: tzinfo,
+        found: Mapping[int, NextMoment],
+    ) -> _Look:
+        moments = [(each.moment, each) for each in found.values() if each.moment is not None]
+        coming = [
+            DayMoment(each.job, at, at is moment, each.more)
+            for moment, each in moments
+            if moment < end
+            for at in (moment, *each.others)
+        ]
+        coming.sort(key=lambda each: each.moment)
+        until = min((moment for moment, _ in moments), default=_NEVER)
+        return cls(jobs, now, end, until, zone, found, coming)
+
+
+class NextMoments:
+    """Computes the moment of a job again once it is over or the job is another.
+
+    Threads may share it: a look replaces what is known as a whole.
+    """
+
+    def __init__(self) -> None:
+        self._last: _Look | None = None
+
+    def before(
+        self, end: datetime, jobs: Sequence[ScheduledJob], now: datetime
+    ) -> Sequence[DayMoment]:
+        """What comes after `now` and before `end`, the end of its day, by time.
+
+        It costs nothing while `jobs` is the same object and no moment is over.
+        """
+        zone, now, end = now.tzinfo or UTC, now.astimezone(UTC), end.astimezone(UTC)
+        last = self._last
+        if last is not None and (last.zone != zone or now < last.now):
+            last = None
+        if last and last.jobs is jobs and last.end == end and last.until > now:
+            return last.coming
+        known, day = last.found if last else {}, day_of(end - _HAIR, zone)
+        found = {id(job): _next(job, known.get(id(job)), now, day, zone) for job in jobs}
+        self._last = _Look.at(jobs, now, end, zone, found)
+        return self._last.coming
+
+
+def _next(
+    job: ScheduledJob,
+    kept: NextMoment | None,
+    now: datetime,
+    day: tuple[datetime, datetime],
+    zone: tzinfo,
+) -> NextMoment:
+    """What is kept, if it is still true, else the moment computed anew."""
+    _, end = day
+    if kept is not None and kept.holds(now, end):
+        return kept
+    moment = next_due(job, now, zone)
+    if moment is None or moment >= end:
+        return NextMoment(job, moment, end)
+    whole_day = moments_of_day(job, day, zone)
+    if whole_day is None:
+        more = count_between(job, moment, end - _HAIR, zone)
+        return NextMoment(job, moment, end, more)
+    return NextMoment(job, moment, end, others=[each for each in whole_day if each > moment])
+
+
+def next_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
+    """The first moment that is not skipped; None if there is none."""
+    moment = next_due(job, now, now.tzinfo or UTC)
+    while moment is not None and skips.has(occurrence_at(job, moment)):
+        moment = next_due(job, moment, now.tzinfo or UTC)
+    return moment
+
+
+def skipped_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
+    """The moment that a skip would leave out; None if there is none."""
+    moment = next_due(job, now, now.tzinfo or UTC)
+    is_skipped = moment is not None and skips.has(occurrence_at(job, moment))
+    return moment if is_skipped else None

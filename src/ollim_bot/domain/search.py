@@ -25,9 +25,6 @@ _QUOTED = re.compile(r'"([^"]*)"?')
 # With the accents that may follow a letter as characters of their own.
 _WORD = re.compile("[^\\W_](?:[^\\W_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f])*")
 _QUOTES = str.maketrans("“”„«»", '"""""')
-_SHORTEST_BEGINNING = 3
-_MOST_TERMS = 32
-_LONGEST_QUERY = 1000
 _BEFORE = 60
 
 
@@ -87,7 +84,7 @@ def terms_of(typed: str) -> tuple[Term, ...]:
 
     The last word, unless it is quoted or short, may be the beginning of a longer one.
     """
-    text = typed[:_LONGEST_QUERY].translate(_QUOTES)
+    text = typed[:1000].translate(_QUOTES)
     terms: list[Term] = []
     at = 0
     for quoted in _QUOTED.finditer(text):
@@ -95,12 +92,12 @@ def terms_of(typed: str) -> tuple[Term, ...]:
         terms += _phrase(quoted[1])
         at = quoted.end()
     loose = _single_terms(text[at:])
-    if loose and len(loose[-1].words[-1]) >= _SHORTEST_BEGINNING:
+    if loose and len(loose[-1].words[-1]) >= 3:
         loose[-1] = Term(loose[-1].words, is_beginning=True)
     terms += loose
     if not terms:
         raise WrongInput("Say a word to look for.")
-    return tuple(terms[:_MOST_TERMS])
+    return tuple(terms[:32])
 
 
 def _single_terms(text: str) -> list[Term]:

@@ -66,12 +66,12 @@ def reason_of(state: BotState) -> str:
 
 def brought(title: str, at: datetime, now: datetime) -> str:
     """What the bot tells of a delivery when it runs again."""
-    return f"While I was away, my watch brought “{title}” {describe(_minute(at), now)}."
+    return f"While I was away, my watch brought “{title}” {describe(at, now)}."
 
 
 def not_brought(title: str, due: datetime, now: datetime) -> str:
     """What the bot tells instead, if nothing confirms that it reached the owner."""
-    when = describe(_minute(due), now)
+    when = describe(due, now)
     return f"While I was away, “{title}” was due {when}, and my watch may not have reached you."
 
 
@@ -129,10 +129,6 @@ def due_deliveries(
         due = (at for at in moments if at is not None and at <= end)
         found += [DueDelivery(job, occurrence_at(job, at), at) for at in due]
     return sorted(found, key=lambda one: (one.due, one.occurrence.id))
-
-
-def _minute(at: datetime) -> datetime:
-    return at.replace(second=0, microsecond=0)
 
 
 class Outcome(NamedTuple):

@@ -1,4 +1,4 @@
-"""The conversations that the owner can go back to, as the page lists them."""
+"""The conversations that the owner can go back to, and how full one is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
+from ollim_bot.domain.text import counted
 from ollim_bot.domain.usage import Usage
+
+_BEGINNINGS = (SessionChange.CREATED, SessionChange.COMPACTED, SessionChange.SWAPPED)
+# The models from the smallest to the largest, with their windows in tokens.
+_WINDOWS: Mapping[str, int] = {"haiku": 200_000, "sonnet": 1_000_000, "opus": 1_000_000}
+# The engine keeps this much of a window free, and compacts beyond that.
+_KEPT_FREE = 33_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +85,6 @@ def session_list(
     )
 
 
-_WORTH_A_WORD = 60
-_SOON_FULL = 80
-_BEGINNINGS = (SessionChange.CREATED, SessionChange.COMPACTED, SessionChange.SWAPPED)
-# The models from the smallest to the largest, with their windows in tokens.
-_WINDOWS: Mapping[str, int] = {"haiku": 200_000, "sonnet": 1_000_000, "opus": 1_000_000}
-# The engine keeps this much of a window free, and compacts beyond that.
-_KEPT_FREE = 33_000
-
-
 def percent_used(context: int, window: int | None) -> int | None:
     """The used share of the window, rounded down; None if the window is not known."""
     return None if not window else context * 100 // window
@@ -95,11 +93,9 @@ def percent_used(context: int, window: int | None) -> int | None:
 def context_warning(usage: Usage) -> str:
     """The warning about a full context; empty below 60 %."""
     percent = percent_used(usage.context, usage.window)
-    if percent is None or percent < _WORTH_A_WORD:
+    if percent is None or percent < 60:
         return ""
-    advice = (
-        "consider /compact" if percent < _SOON_FULL else "compaction soon, /compact recommended"
-    )
+    advice = "consider /compact" if percent < 80 else "compaction soon, /compact recommended"
     return f"context: {percent}% ({thousands(usage.context)}) — {advice}"
 
 
@@ -132,8 +128,13 @@ class CompactedHistory:
 
     def __str__(self) -> str:
         """`15 turns · 3h 12m · 45k tokens compacted`."""
-        turns = f"{self.turns} turn" if self.turns == 1 else f"{self.turns} turns"
-        return f"{turns} · {_length(self.length)} · {thousands(self.tokens)} tokens compacted"
+        minutes = max(0, int(self.length.total_seconds() // 60))
+        days, hours = minutes // (24 * 60), minutes // 60 % 24
+        length = f"{hours}h {minutes % 60}m" if hours else f"{minutes}m"
+        length = f"{days}d {hours}h" if days else length
+        return (
+            f"{counted(self.turns, 'turn')} · {length} · {thousands(self.tokens)} tokens compacted"
+        )
 
 
 def compacted_history(
@@ -147,14 +148,6 @@ def answers(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
     """Each answer once, in its newest version: the log repeats a message that has changed."""
     said = (message for message in messages if message.author is Author.ASSISTANT)
     return {message.id: message for message in said}.values()
-
-
-def _length(length: timedelta) -> str:
-    minutes = max(0, int(length.total_seconds() // 60))
-    days, hours = minutes // (24 * 60), minutes // 60 % 24
-    if days:
-        return f"{days}d {hours}h"
-    return f"{hours}h {minutes % 60}m" if hours else f"{minutes}m"
 
 
 def fitting_model(wanted: str, context: int) -> str:

@@ -1,4 +1,4 @@
-"""Sessions of the engine, and the events of their history."""
+"""Sessions of the engine, and their history."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ _DEEPEST = 8
 
 _ODD = re.compile(r'[\\:*?"<>|]')
 _ADDRESS = re.compile(r"(?i)\b(?:https?|wss?|ftp)://([a-z0-9.-]+)")
-_SCRIPT = re.compile(r"(?i)\.(?:sh|bash|zsh|fish|py|js|mjs|ts|rb|pl|php|ps1|bat|cmd|exe|jar|so)")
+_SCRIPT = re.compile(r"(?i)\.(?:sh|bash|zsh|fish|py|js|mjs|ts|rb|pl|php|ps1|bat|cmd|exe|jar|so)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +202,11 @@ def below(files: Files, folder: str) -> dict[str, PackedFile]:
 
 
 def scripts_in(files: Files) -> Sequence[str]:
-    return [path for path, one in sorted(files.items()) if _is_script(path, one)]
-
-
-def _is_script(path: str, one: PackedFile) -> bool:
-    has_ending = _SCRIPT.fullmatch(path[path.rfind(".") :]) is not None if "." in path else False
-    return one.is_executable or one.data.startswith(b"#!") or has_ending
+    return [
+        path
+        for path, one in sorted(files.items())
+        if one.is_executable or one.data.startswith(b"#!") or _SCRIPT.search(path)
+    ]
 
 
 def addresses_in(files: Files) -> Sequence[str]:

@@ -10,7 +10,6 @@ from ollim_bot.domain.ids import MessageId
 
 MOST_DRAFTS = 50
 _FIRST_REF = datetime(2015, 1, 1, tzinfo=UTC)
-_BITS_BELOW_TIME = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ def day_of(moment: datetime) -> str:
 def _ref_at(moment: datetime) -> str:
     """The id that Discord would give a message of that moment: ids count the milliseconds."""
     milliseconds = (moment - _FIRST_REF) // timedelta(milliseconds=1)
-    return str(max(0, milliseconds) << _BITS_BELOW_TIME)
+    return str(max(0, milliseconds) << 22)
 
 
 def is_ref(text: str) -> bool:
@@ -170,3 +169,29 @@ class KnownBrowsers:
 
     def without(self, browser_id: str) -> KnownBrowsers:
         return KnownBrowsers(tuple(each for each in self.all if each.id != browser_id))
+
+
+# A page that lost its answer asks again soon.
+_REMEMBERED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class AddedLine:
+    """`key` is what the page called the line; `told` is the answer, empty while it is added."""
+
+    key: str
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedLines:
+    """The lines that were added last, so that each is added once."""
+
+    lines: tuple[AddedLine, ...] = ()
+
+    def find(self, key: str) -> AddedLine | None:
+        return next((each for each in self.lines if each.key == key), None)
+
+    def including(self, line: AddedLine) -> AddedLines:
+        others = (each for each in self.lines if each.key != line.key)
+        return replace(self, lines=(*others, line)[-_REMEMBERED:])

@@ -35,6 +35,7 @@ _FENCE = re.compile(r"<untrusted-[0-9a-f]{16}>")
 _SERVER = re.compile(r"mcp__(.+?)__")
 _BETWEEN_ADDRESSES = re.compile(r"[\s<>\"'`|]+")
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
+_LINK = re.compile(r'(?:^|"url": ?")(https?://[^\s"]+)(?:"|$)', re.I | re.M)
 _HOST = re.compile(r"https?://([a-z0-9.-]+)(?::\d*)?(?:[/?#]|$)", re.IGNORECASE | re.ASCII)
 _LONGEST_HOST = 60
 _AROUND_ADDRESSES = ".,;:!?*_~"
@@ -74,7 +75,7 @@ class Taint:
 
     @property
     def in_words(self) -> str:
-        named = [_with_article(source) for source in dict.fromkeys(self.sources)]
+        named = [f"a{'n' * (each[:1] in 'aeiou')} {each}" for each in dict.fromkeys(self.sources)]
         more = len(named) - _MOST_NAMED
         return " and ".join([*named[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
@@ -145,13 +146,20 @@ def reading_of(
     if tool == "WebFetch":
         return Reading(f"{_WEB_PAGE} {site_of(text_argument(arguments, 'url'))}".rstrip())
     if tool == "WebSearch":
-        return Reading("search result", addresses_in(result))
+        # The result repeats the query, whose words are the agent's own.
+        asked = addresses_in(text_argument(arguments, "query"))
+        # The addresses that stand alone; others are in prose, which a query can have written.
+        links = frozenset(map(_plain_address, _LINK.findall(result)))
+        return Reading("search result", links - asked)
     server = _SERVER.match(tool)
     if server is not None and server[1] not in own_servers:
         return Reading(f"result of the tool server {server[1]}")
-    if _FENCE.search(result):
-        return Reading(_fenced_source(arguments))
-    return None
+    if not _FENCE.search(result):
+        return None
+    program, noun = [*(shell_words(text_argument(arguments, "command")) or ()), "", ""][:2]
+    # The engine names a program that it has run by its path.
+    is_ours = program.rpartition("/")[2] == PROGRAM
+    return Reading(_COMMAND_SOURCES.get(noun if is_ours else "", _FENCED_TEXT))
 
 
 def addresses_in(text: str) -> frozenset[str]:
@@ -164,17 +172,6 @@ def site_of(url: str) -> str:
     """The end of the host of an address, 60 characters at most; empty if it is not plain."""
     found = _HOST.match(url.strip())
     return found[1].casefold()[-_LONGEST_HOST:].strip(".-") if found else ""
-
-
-def _fenced_source(arguments: Mapping[str, object]) -> str:
-    program, noun = [*(shell_words(text_argument(arguments, "command")) or ()), "", ""][:2]
-    # The engine names a program that it has run by its path.
-    is_ours = program.rpartition("/")[2] == PROGRAM
-    return _COMMAND_SOURCES.get(noun, _FENCED_TEXT) if is_ours else _FENCED_TEXT
-
-
-def _with_article(source: str) -> str:
-    return f"{'an' if source[:1] in 'aeiou' else 'a'} {source}"
 
 
 def _without_brackets(word: str) -> str:

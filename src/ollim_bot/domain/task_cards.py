@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -27,7 +27,6 @@ _UNDO_FOR = timedelta(minutes=10)
 # Each has two buttons at least, and a card takes 25.
 _MOST = 12
 _LONGEST_TITLE = 200
-_LONGEST_ON_BUTTON = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class TaskUndo:
     @property
     def button(self) -> Button:
         line = self.buttons[0].line
-        title = f" “{shortened(self.task.title, _LONGEST_ON_BUTTON)}”"
+        title = f" “{shortened(self.task.title, 60)}”"
         return Button(f"Undo{'' if line else title}", UNDO, f"{TASK}:{self.key}", line=line)
 
 
@@ -115,7 +114,11 @@ def tasks_card(tasks: Sequence[Task], today: date) -> Card:
         group = "Due" if is_due(task, today) else "Later" if task.due else "No date"
         text = task_words(task, today, marks_file=marks_file)
         lines.append(CardLine(text, "" if group == heading else group))
-        buttons += task_buttons(task, number, has_room=len(shown) * 2 + number <= MOST_ON_LINES)
+        buttons.append(Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS, line=number))
+        buttons.append(Button("Delete", TASK_DELETE, task.id, line=number))
+        # It is left out where the card has no room for it.
+        if len(shown) * 2 + number <= MOST_ON_LINES:
+            buttons.append(break_down_button(f"{TASK}:{task.id}", number))
         heading = group
     more = len(found) - len(shown)
     words = f"Not shown: {more} more. `ollim-bot tasks list` shows all." if more else ""
@@ -134,14 +137,6 @@ def added_card(marks: Sequence[TaintMark]) -> Card:
             for line, mark in enumerate(marks, 1)
         ),
     )
-
-
-def task_buttons(task: Task, line: int, *, has_room: bool) -> Iterator[Button]:
-    """Break it down is left out where the card has no room for it."""
-    yield Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS, line=line)
-    yield Button("Delete", TASK_DELETE, task.id, line=line)
-    if has_room:
-        yield break_down_button(f"{TASK}:{task.id}", line)
 
 
 def replaced_by_undo(card: Card, clicked: Button) -> tuple[Button, ...]:

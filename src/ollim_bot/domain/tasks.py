@@ -26,8 +26,6 @@ TASK_DONE, TASK_DELETE = "task_done", "task_del"
 TASK = "task"
 
 _MOST_NAMED = 5
-_LONGEST_NAMED = 40
-_LONGEST_SHOWN = 200
 _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 
 
@@ -147,7 +145,7 @@ def task_words(task: Task, today: date, *, marks_file: bool = False) -> str:
     """The task as a line of a card."""
     about = facts(task, today, marks_file=marks_file)
     mark = FROM_UNTRUSTED if task.untrusted else ""
-    return " · ".join(filter(None, (visible_line(task.title, _LONGEST_SHOWN), mark, about)))
+    return " · ".join(filter(None, (visible_line(task.title, 200), mark, about)))
 
 
 def task_row(task: Task) -> Mapping[str, object]:
@@ -219,7 +217,7 @@ def named_task(tasks: Sequence[Task], given: str, *, is_done: bool = False) -> T
 
 
 def _named(tasks: Sequence[Task]) -> str:
-    titles = [(task.id, shortened(task.safe_title, _LONGEST_NAMED)) for task in tasks[:_MOST_NAMED]]
+    titles = [(task.id, shortened(task.safe_title, 40)) for task in tasks[:_MOST_NAMED]]
     named = [f"{task_id} ({title})" for task_id, title in titles]
     if len(tasks) > _MOST_NAMED:
         named.append(f"and {len(tasks) - _MOST_NAMED} more")
@@ -273,6 +271,12 @@ class TaskIds(NamedTuple):
         given = [ids[place] for place in range(len(parts))]
         return given, kept.with_seen(given, tasks)
 
+    def _pruned(self, now: datetime) -> TaskIds:
+        oldest = now.timestamp() - ABSENT_FOR.total_seconds()
+        absent = tuple(one for one in self.absent if one.since > oldest)
+        lost = (one.task.id for one in self.absent if one.since <= oldest)
+        return TaskIds(self.seen, absent, (*self.gone, *lost)[-_MOST_GONE:])
+
     def with_seen(self, ids: Sequence[str], tasks: Sequence[Task]) -> TaskIds:
         """The ids after a change by the program, which knows the id of each task."""
         pairs = zip(ids, map(_parts, tasks), strict=True)
@@ -291,38 +295,20 @@ class TaskIds(NamedTuple):
         used = {*self.gone, *(one.id for one in self.seen), *(one.task.id for one in self.absent)}
         return _NewIds(used).of(title_key(title))
 
-    def _pruned(self, now: datetime) -> TaskIds:
-        oldest = now.timestamp() - ABSENT_FOR.total_seconds()
-        absent = tuple(one for one in self.absent if one.since > oldest)
-        lost = (one.task.id for one in self.absent if one.since <= oldest)
-        return TaskIds(self.seen, absent, (*self.gone, *lost)[-_MOST_GONE:])
-
 
 _Signature = Callable[[SeenTask], object]
-
-
-def _due_and_notes(one: SeenTask) -> object:
-    return one.due, one.notes
-
-
-def _due(one: SeenTask) -> object:
-    return one.due or None
-
-
-def _notes(one: SeenTask) -> object:
-    return one.notes or None
 
 
 # Whether the task is done now, whether it was, and what has to be equal; the surest first. A done
 # line beside an equal open one is the task that was ticked: the open one was written anew.
 _ROUNDS: tuple[tuple[bool, bool, _Signature], ...] = (
-    (True, True, _due_and_notes),
-    (True, False, _due_and_notes),
-    (True, False, _due),
-    (False, False, _due_and_notes),
-    (False, False, _due),
-    (False, False, _notes),
-    (False, True, _due_and_notes),
+    (True, True, lambda one: (one.due, one.notes)),
+    (True, False, lambda one: (one.due, one.notes)),
+    (True, False, lambda one: one.due or None),
+    (False, False, lambda one: (one.due, one.notes)),
+    (False, False, lambda one: one.due or None),
+    (False, False, lambda one: one.notes or None),
+    (False, True, lambda one: (one.due, one.notes)),
 )
 
 
@@ -380,11 +366,8 @@ def _adopted(
 
 def _parts(task: Task) -> SeenTask:
     notes = f"{len(task.notes)} {_checksum(task.notes)}" if task.notes else ""
-    return SeenTask("", title_key(task.title), _written(task.due), notes, task.done)
-
-
-def _written(due: date | None) -> str:
-    return "" if due is None else due.isoformat()
+    due = "" if task.due is None else task.due.isoformat()
+    return SeenTask("", title_key(task.title), due, notes, task.done)
 
 
 def title_key(title: str) -> str:

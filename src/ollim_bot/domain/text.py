@@ -64,11 +64,11 @@ def with_program(text: str, program: str) -> str:
 def has_words(text: str, words: str) -> bool:
     """Whether the text has all the words; of a long word, its beginning is enough."""
     said, wanted = (re.findall(r"\w+", each.lower()) for each in (text, words))
-    return bool(wanted) and all(any(_is_begun(word, each) for word in said) for each in wanted)
-
-
-def _is_begun(word: str, part: str) -> bool:
-    return word == part or (len(part) >= _SHORTEST_PART and word.startswith(part))
+    return bool(wanted) and all(
+        part in said
+        or (len(part) >= _SHORTEST_PART and any(word.startswith(part) for word in said))
+        for part in wanted
+    )
 
 
 def nearest(word: str, names: Iterable[str], most: int = 2) -> str | None:
@@ -190,6 +190,12 @@ def _marked(mark: str, lines: Sequence[str], start: int) -> Iterator[str]:
     for number, line in enumerate(lines[:_MOST_LINES]):
         words = f"…{line[start:]}" if number == 0 and start else line
         yield f"{mark} {one_line(words, _LONGEST_LINE)}"
+
+
+def joined(words: Iterable[str], last: str = "and") -> str:
+    """`a, b and c`, with the word `last` before the last; empty without words."""
+    *others, end = words or [""]
+    return f"{', '.join(others)} {last} {end}" if others else end
 
 
 def counted(number: int, noun: str) -> str:

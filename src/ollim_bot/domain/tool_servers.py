@@ -109,7 +109,12 @@ class _Hider:
             return " ".join(_shown_words(words, self))
         if named:
             return f"{named['head']}{self.word(named['value'], '')}"
-        return "/".join(self.whole(part) if _is_random(part) else part for part in word.split("/"))
+        return "/".join(
+            self.whole(part)
+            if _UUID.search(part) or any(map(_is_random_piece, _PIECES.findall(part)))
+            else part
+            for part in word.split("/")
+        )
 
     def address(self, url: str) -> str:
         try:
@@ -139,10 +144,6 @@ class _Hider:
 
 def _is_secret_name(name: str) -> bool:
     return any(each.lower() in _SECRET_WORDS for each in _WORDS_IN_NAME.findall(name))
-
-
-def _is_random(text: str) -> bool:
-    return bool(_UUID.search(text)) or any(map(_is_random_piece, _PIECES.findall(text)))
 
 
 def _is_random_piece(piece: str) -> bool:
@@ -309,7 +310,7 @@ class PinnedTool:
 
     @property
     def looks(self) -> bool:
-        """Whether a session that has read somebody else's words may call it unasked."""
+        """Whether a careful session may call it without the owner's word."""
         if self.only_looks is not None:
             return self.only_looks
         return self.definition.hints is not None and self.definition.hints.looks
@@ -423,9 +424,11 @@ class ServerState:
         With `anew`, tools that were approved without hints wait too.
         """
         usable = {each.name: each for each in found if each.problem is None}
+        # A tool that is not there has not changed.
         tools = tuple(
-            replace(each, is_off=each.is_off or _differs(each.definition, usable))
+            replace(each, is_off=each.is_off or not pinned.covers(usable.get(pinned.name, pinned)))
             for each in self.tools
+            for pinned in (each.definition,)
         )
         holding = [each.definition for each in tools if not each.is_off]
         names = {each.name for each in holding if each.hints or not anew}
@@ -539,11 +542,6 @@ def in_words(state: ServerState) -> str:
         parts.append(f"{counted(off, 'tool')} off")
     trouble = f"; it {state.trouble.rstrip('.')}" if state.trouble else ""
     return ", ".join(parts) + trouble
-
-
-def _differs(pinned: ToolDefinition, found: Mapping[str, ToolDefinition]) -> bool:
-    """Whether the server says another definition now. A tool that is not there has not changed."""
-    return not pinned.covers(found.get(pinned.name, pinned))
 
 
 def _form(definition: ToolDefinition) -> list[str]:

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import NamedTuple
 
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, Reminder, Routine
-from ollim_bot.domain.moments import clock_time, describe, instant, offset_at, zone_named
+from ollim_bot.domain.moments import (
+    clock_time,
+    describe,
+    instant,
+    offset_at,
+    short_clock,
+    zone_named,
+)
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.schedule import (
@@ -171,21 +177,11 @@ def zone_answer(
     name = str(after) if chosen else f"{after}, its default"
     if str(before) == str(after):
         return f"timezone is {name} already."
-    due = (job for job in jobs if isinstance(job, Reminder) and _is_due(job, now))
-    move = ZoneMove(now.astimezone(UTC), before, after, frozenset(map(key_of, due)))
+    at = now.astimezone(UTC)
+    reminders = (job for job in jobs if isinstance(job, Reminder))
+    due = (key_of(job) for job in reminders if job.due(before).astimezone(UTC) <= at)
+    move = ZoneMove(at, before, after, frozenset(due))
     return f"timezone is now {name} (it was {before}). {_in_words(jobs, move, has_come)}"
-
-
-def _is_due(reminder: Reminder, now: datetime) -> bool:
-    return reminder.due(now.tzinfo or UTC).astimezone(UTC) <= now.astimezone(UTC)
-
-
-class _Moved(NamedTuple):
-    """A job that comes at `new` by the new clock; by the old one it would have come at `old`."""
-
-    job: ScheduledJob
-    old: datetime | None
-    new: datetime
 
 
 def _in_words(
@@ -193,7 +189,7 @@ def _in_words(
 ) -> str:
     """What comes next by the new clock, what does not come again, and what is jumped over."""
     now = move.at.astimezone(move.after)
-    there = f"It is {clock_time(now.replace(second=0, microsecond=0))} there."
+    there = f"It is {short_clock(now)} there."
     year = (move.at + month * 30 * _DAY for month in range(13))
     if all(offset_at(each, move.before) == offset_at(each, move.after) for each in year):
         return f"{there} That is the same as before, so nothing moves."
@@ -222,26 +218,28 @@ def _next_lines(
     has_come: Callable[[Occurrence], bool],
     now: datetime,
 ) -> Iterator[str]:
-    found = sorted(_moves(jobs, move, has_come), key=lambda each: each.new)
+    found: list[tuple[datetime, ScheduledJob]] = []
+    for job in jobs:
+        new = _next_new(job, {new for new, _ in _repeated(job, move, has_come)}, move)
+        if new is not None:
+            found.append((new, job))
+    found.sort(key=lambda each: each[0])
     if found:
         yield "Next by the new clock:"
-    for job, old, new in found[:_MOST_TOLD]:
+    for new, job in found[:_MOST_TOLD]:
+        old = next_due(job, move.at, move.before)
         before = "" if old is None else f" (it would have come {describe(old, now)})"
         yield f"- {job.spec.short_title}: {describe(new, now)}{before}"
     if len(found) > _MOST_TOLD:
         yield f"- and {len(found) - _MOST_TOLD} more"
 
 
-def _moves(
-    jobs: Iterable[ScheduledJob], move: ZoneMove, has_come: Callable[[Occurrence], bool]
-) -> Iterator[_Moved]:
-    for job in jobs:
-        again = {new for new, _ in _repeated(job, move, has_come)}
-        new = next_due(job, move.at, move.after)
-        while new in again:
-            new = next_due(job, new, move.after)
-        if new is not None:
-            yield _Moved(job, next_due(job, move.at, move.before), new)
+def _next_new(job: ScheduledJob, again: Set[datetime], move: ZoneMove) -> datetime | None:
+    """The next moment by the new clock, without those that came already."""
+    new = next_due(job, move.at, move.after)
+    while new is not None and new in again:
+        new = next_due(job, new, move.after)
+    return new
 
 
 def _repeated(

@@ -81,10 +81,11 @@ def build_upcoming_schedule(
     It has one line for each job that just fired, and one for each time at which a job will fire.
     """
     known = {key_of(job): job for job in jobs if job.spec.background}
-    own = _own(known, now.astimezone(UTC), current)
-    fired, agenda = _at_hand(known, now.astimezone(UTC), zone)
+    at = now.astimezone(UTC)
+    own = _own(known, at, current)
+    fired, agenda = _at_hand(known, at, zone)
     past = sorted(fired | own)
-    coming, hours = _window(_walk(agenda, known, zone), now.astimezone(UTC))
+    coming, hours = _window(_walk(agenda, known, zone), at)
     # This run's moment gets a line, then the soonest, then those that fired last.
     before = [fire for fire in reversed(past) if fire not in own]
     shown = sorted([*own, *coming, *before][:MOST_LINES])
@@ -93,8 +94,16 @@ def build_upcoming_schedule(
         now=now.astimezone(zone),
         hours=hours,
         entries=tuple(
-            _entry(known[fire[1]], fire[0].astimezone(zone), paths, tags.get(fire))
-            for fire in shown
+            ScheduleEntry(
+                moment.astimezone(zone),
+                _label(known[key]),
+                known[key].spec.short_title,
+                # The name of the file may be made of untrusted words.
+                file_path="" if known[key].spec.untrusted else paths.get(key, ""),
+                silent=not known[key].spec.allow_ping,
+                tag=tags.get((moment, key)),
+            )
+            for moment, key in shown
         ),
         more=len(past) + len(coming) - len(shown),
         is_counted=len(coming) < MOST_COUNTED,
@@ -156,20 +165,6 @@ def _window(coming: Iterator[Firing], now: datetime) -> tuple[list[Firing], int]
         if len(found) == MOST_COUNTED:
             break
     return found, hours if len(found) >= ENOUGH else LONGEST_HOURS
-
-
-def _entry(
-    job: ScheduledJob, at: datetime, paths: Mapping[JobKey, str], tag: Tag | None
-) -> ScheduleEntry:
-    return ScheduleEntry(
-        fire_time=at,
-        label=_label(job),
-        description=job.spec.short_title,
-        # The name of the file may be made of untrusted words.
-        file_path="" if job.spec.untrusted else paths.get(key_of(job), ""),
-        silent=not job.spec.allow_ping,
-        tag=tag,
-    )
 
 
 def _label(job: ScheduledJob) -> str:

@@ -126,14 +126,7 @@ def usage_rows(
     tokens = used.context + used.output
     return [
         UsageRow(
-            at,
-            kind,
-            model,
-            used.price,
-            cost,
-            tokens if model == used.model else 0,
-            turn,
-            occurrence,
+            at, kind, model, used.price, cost, tokens * (model == used.model), turn, occurrence
         )
         for model, cost in found.items()
     ]

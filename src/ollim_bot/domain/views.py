@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 from ollim_bot.domain.costs import Amount
-from ollim_bot.domain.moments import clock_time, describe, instant
-from ollim_bot.domain.phone import PhoneView
+from ollim_bot.domain.moments import describe, instant, short_clock
+from ollim_bot.domain.push import PhoneView
 from ollim_bot.domain.quiet import QuietSettings, quiet_until
-from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeConfig
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class PresentState:
 def setting_groups(config: RuntimeConfig, at: PresentState) -> list[SettingGroup]:
     """Every setting that does something, in its group."""
     return [
-        SettingGroup(name, [_line(config, key, at) for key in keys if key in LISTED_KEYS])
+        SettingGroup(name, [_line(config, key, at) for key in keys])
         for name, keys in GROUPS.items()
     ]
 
@@ -177,7 +177,7 @@ def _effect(config: RuntimeConfig, key: str, at: PresentState) -> str:
     if key == "daily_cost_cap":
         return f"today: {at.spent_today.in_words()}"
     if key == "timezone":
-        return f"it is {clock_time(at.now.replace(second=0, microsecond=0))} there"
+        return f"it is {short_clock(at.now)} there"
     if key in ("auto_backup", "auto_update") and config.value(key):
         return f"next: {_next(time(config.auto_update_hour), at.now)}"
     return ""

@@ -20,7 +20,6 @@ Schema = Mapping[str, Any]
 NOT_GIVEN = "(not given)"
 _PLACE = re.compile(r"\{\{\s*([^{}\n]+?)\s*\}\}")
 _WORDLESS = frozenset({"integer", "number", "boolean", "null"})
-_OTHERS = "fields that the file does not name"
 # As long as all fields of a call together.
 _LONGEST = 10_000
 
@@ -47,7 +46,8 @@ def free_values(schema: Schema, data: Data) -> dict[str, object]:
 def named_fields(schema: Schema, names: Mapping[str, object]) -> str:
     """The names as a list; those that the sender chose are only counted in."""
     known = [f"`{name}`" for name in names if name in _properties(schema)]
-    return ", ".join(known if len(known) == len(names) else [*known, _OTHERS])
+    others = [] if len(known) == len(names) else ["fields that the file does not name"]
+    return ", ".join([*known, *others])
 
 
 def unknown_places(body: str, schema: Schema) -> list[str]:

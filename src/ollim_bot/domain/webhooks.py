@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
@@ -34,66 +35,53 @@ _SLOW = ("pattern", "patternProperties", "uniqueItems")
 _REFERENCES = ("$ref", "$dynamicRef", "$defs", "definitions", "$id", "$anchor", "$dynamicAnchor")
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_type(value: object) -> bool:
+def _is_type(value: Any) -> bool:
     names = value if isinstance(value, list) else [value]
     return bool(names) and all(name in _TYPES for name in names)
 
 
-def _is_names(value: object) -> bool:
+def _is_names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _is_names_by_name(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_names, value.values()))
-
-
-_Check = tuple[Callable[[object], bool], str]
-_TEXT: _Check = (lambda value: isinstance(value, str), "text")
-_COUNT: _Check = (_is_count, "a whole number from 0 on")
-_NUMBER: _Check = (_is_number, "a number")
-_NAMES: _Check = (_is_names, "a list of names")
-_LIST: _Check = (lambda value: isinstance(value, list), "a list")
-_FLAG: _Check = (lambda value: isinstance(value, bool), "true or false")
-_ANY_VALUE: _Check = (lambda _: True, "any value")
-# What each keyword takes. Keywords of the second group hold further schemas.
-_VALUES: Mapping[str, _Check] = {
-    "type": (_is_type, f"one or a list of {', '.join(_TYPES)}"),
-    "enum": (lambda value: isinstance(value, list) and bool(value), "a list of values"),
-    "const": _ANY_VALUE,
-    "required": _NAMES,
-    "dependentRequired": (_is_names_by_name, "a list of names for each name"),
-    "minimum": _NUMBER,
-    "maximum": _NUMBER,
-    "exclusiveMinimum": _NUMBER,
-    "exclusiveMaximum": _NUMBER,
-    "multipleOf": (lambda value: _is_number(value) and value > 0, "a number above 0"),  # type: ignore[operator]
-    "minLength": _COUNT,
-    "maxLength": _COUNT,
-    "minItems": _COUNT,
-    "maxItems": _COUNT,
-    "minContains": _COUNT,
-    "maxContains": _COUNT,
-    "minProperties": _COUNT,
-    "maxProperties": _COUNT,
-    "format": _TEXT,
-    "title": _TEXT,
-    "description": _TEXT,
-    "$comment": _TEXT,
-    "$schema": _TEXT,
-    "default": _ANY_VALUE,
-    "examples": _LIST,
-    "deprecated": _FLAG,
-    "readOnly": _FLAG,
-    "writeOnly": _FLAG,
-}
+# The keywords without further schemas: whether a value is right, and what they take.
+_CHECKS: Sequence[tuple[tuple[str, ...], Callable[[Any], bool], str]] = (
+    (("type",), _is_type, f"one or a list of {', '.join(_TYPES)}"),
+    (("enum",), lambda value: isinstance(value, list) and bool(value), "a list of values"),
+    (("const", "default"), lambda _: True, "any value"),
+    (("required",), _is_names, "a list of names"),
+    (
+        ("dependentRequired",),
+        lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
+        "a list of names for each name",
+    ),
+    (("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number, "a number"),
+    (("multipleOf",), lambda value: _is_number(value) and value > 0, "a number above 0"),
+    (
+        (
+            *("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"),
+            *("minProperties", "maxProperties"),
+        ),
+        lambda value: _is_number(value) and isinstance(value, int) and value >= 0,
+        "a whole number from 0 on",
+    ),
+    (
+        ("format", "title", "description", "$comment", "$schema"),
+        lambda value: isinstance(value, str),
+        "text",
+    ),
+    (("examples",), lambda value: isinstance(value, list), "a list"),
+    (
+        ("deprecated", "readOnly", "writeOnly"),
+        lambda value: isinstance(value, bool),
+        "true or false",
+    ),
+)
+_VALUES = {name: (is_right, takes) for names, is_right, takes in _CHECKS for name in names}
 _ONE = ("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then", "else")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _BY_NAME = ("properties", "dependentSchemas")
@@ -107,15 +95,10 @@ def schema_problems(fields: Mapping[str, object]) -> list[str]:
     """
     if fields.get("type", "object") != "object":
         return ["type: is object for the data of a webhook"]
-    found: list[str] = []
-    for number, problem in enumerate(_problems_at(fields, ())):
-        if number >= _MOST_PARTS:
-            return [f"is too large; at most {_MOST_PARTS} parts"]
-        if problem:
-            found.append(problem)
-    if not found:
-        found += _problems_of_properties(fields)
-    return found
+    parts = [*islice(_problems_at(fields, ()), _MOST_PARTS + 1)]
+    if len(parts) > _MOST_PARTS:
+        return [f"is too large; at most {_MOST_PARTS} parts"]
+    return [*filter(None, parts)] or [*_problems_of_properties(fields)]
 
 
 def _problems_of_properties(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -158,17 +141,15 @@ def _problems_of(keyword: str, value: object, path: tuple[str, ...]) -> Iterator
             return
         for name, each in value.items():
             yield from _problems_at(each, (*path, name))
+    elif keyword in _SLOW:
+        why = "is not used here, since some data would take too long to compare"
+        yield _schema_at(path, why)
+    elif keyword in _REFERENCES:
+        yield _schema_at(path, "is not used here; write the schema out where it is needed")
     else:
-        yield _schema_at(path, _refusal(keyword))
-
-
-def _refusal(keyword: str) -> str:
-    if keyword in _SLOW:
-        return "is not used here, since some data would take too long to compare"
-    if keyword in _REFERENCES:
-        return "is not used here; write the schema out where it is needed"
-    near = nearest(keyword, (*_VALUES, *_ONE, *_LISTS, *_BY_NAME))
-    return f"is not known here{f'; did you mean {near}?' if near else ''}"
+        near = nearest(keyword, (*_VALUES, *_ONE, *_LISTS, *_BY_NAME))
+        hint = f"; did you mean {near}?" if near else ""
+        yield _schema_at(path, f"is not known here{hint}")
 
 
 def _schema_at(path: Sequence[str], reason: str) -> str:
@@ -287,20 +268,13 @@ def is_wanted(hook: WebhookSpec, event: str, data: Mapping[str, object]) -> bool
 
     `event` is the header `X-GitHub-Event`, or empty.
     """
-    return not hook.on or not set(hook.on).isdisjoint(_event_names(event, data))
-
-
-def _event_names(event: str, data: Mapping[str, object]) -> Iterator[str]:
-    """`issues`, `opened` and `issues.opened` for GitHub; the type of an event of Stripe."""
     kind, action = data.get("type"), data.get("action")
-    if event:
-        yield event
-    if isinstance(kind, str):
-        yield kind
+    # `issues`, `opened` and `issues.opened` for GitHub; the type of an event of Stripe.
+    names = {event} if event else set()
+    names |= {kind} if isinstance(kind, str) else set()
     if isinstance(action, str):
-        yield action
-        if event:
-            yield f"{event}.{action}"
+        names |= {action, f"{event}.{action}"} if event else {action}
+    return not hook.on or not names.isdisjoint(hook.on)
 
 
 def picked(hook: WebhookSpec, data: Mapping[str, object]) -> dict[str, object]:
@@ -347,9 +321,6 @@ def _mended_text(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-_MOST_NAMED = 10
-
-
 def own_secret_name(hook: WebhookSpec) -> str:
     """A name for a secret that opens this webhook alone."""
     return f"{hook.spec.id.upper().replace('-', '_')}_SECRET"
@@ -367,7 +338,7 @@ def sharing_secret(
     return [other for other in others if value_of(other.secret_name) == value]
 
 
-def named(hooks: Sequence[WebhookSpec], most: int = _MOST_NAMED) -> str:
+def named(hooks: Sequence[WebhookSpec], most: int = 10) -> str:
     return list_names([hook.spec.id for hook in hooks], str, "and", most)
 
 
@@ -375,7 +346,6 @@ def named(hooks: Sequence[WebhookSpec], most: int = _MOST_NAMED) -> str:
 LARGEST_HEAD = 16 * 1024
 MOST_SIGNATURES = 10
 _TOLERANCE = 5 * 60
-_STANDARD_PREFIX = b"whsec_"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SECONDS = re.compile(rb"[0-9]{1,12}")
 _AUTHORIZATION = b"authorization"
@@ -383,8 +353,6 @@ _GITHUB_SIGNATURE = b"x-hub-signature-256"
 _STANDARD_ID, _STANDARD_TIME = b"webhook-id", b"webhook-timestamp"
 _STANDARD_SIGNATURE = b"webhook-signature"
 _STRIPE_SIGNATURE = b"stripe-signature"
-_IDEMPOTENCY = b"idempotency-key"
-_EVENT = b"x-github-event"
 _SIGNATURES = (_STANDARD_SIGNATURE, _STRIPE_SIGNATURE, _GITHUB_SIGNATURE)
 
 
@@ -412,7 +380,7 @@ class RawRequest(NamedTuple):
     @property
     def event(self) -> str:
         """The name of GitHub's event; empty for a request of another sender."""
-        return self.only(_EVENT).decode("utf-8", "replace")
+        return self.only(b"x-github-event").decode("utf-8", "replace")
 
 
 class _Claim(NamedTuple):
@@ -454,8 +422,12 @@ def _claims(request: RawRequest, now: datetime) -> list[_Claim]:
     signatures = sum(len(request.all(name)) for name in _SIGNATURES)
     if signatures > 1 or len(request.all(_AUTHORIZATION)) > 1:
         return []
-    seconds = now.timestamp()
-    found = (read(request, seconds) for read in (_standard, _stripe, _github, _bearer))
+    found = [_standard(request, now.timestamp()), _stripe(request, now.timestamp())]
+    if given := request.only(_GITHUB_SIGNATURE).lower():
+        found.append(_Claim(WebhookAuth.GITHUB, [given]))
+    scheme, _, secret = request.only(_AUTHORIZATION).partition(b" ")
+    if scheme.lower() == b"bearer":
+        found.append(_Claim(WebhookAuth.BEARER, [secret.strip()]))
     return [claim for claim in found if claim is not None]
 
 
@@ -480,16 +452,6 @@ def _stripe(request: RawRequest, now: float) -> _Claim | None:
     return _Claim(WebhookAuth.STRIPE, given, times[0] + b".")
 
 
-def _github(request: RawRequest, _: float) -> _Claim | None:
-    given = request.only(_GITHUB_SIGNATURE).lower()
-    return _Claim(WebhookAuth.GITHUB, [given]) if given else None
-
-
-def _bearer(request: RawRequest, _: float) -> _Claim | None:
-    words = request.only(_AUTHORIZATION).partition(b" ")
-    return _Claim(WebhookAuth.BEARER, [words[2].strip()]) if words[0].lower() == b"bearer" else None
-
-
 def _is_recent(at: bytes, now: float) -> bool:
     return _SECONDS.fullmatch(at) is not None and abs(int(at) - now) <= _TOLERANCE
 
@@ -502,7 +464,8 @@ def _holds(claim: _Claim, secret: bytes, body: bytes) -> bool:
             return hmac.compare_digest(given, right)
         case WebhookAuth.STANDARD:
             keys = _standard_keys(secret)
-            expected = [b"v1," + _base64_mac(key, claim.prefix, body) for key in keys]
+            macs = (_mac(key, claim.prefix, body) for key in keys)
+            expected = [b"v1," + base64.b64encode(mac) for mac in macs]
         case WebhookAuth.STRIPE:
             expected = [_hex_mac(secret, claim.prefix, body)]
         case WebhookAuth.GITHUB:
@@ -513,24 +476,20 @@ def _holds(claim: _Claim, secret: bytes, body: bytes) -> bool:
 def _standard_keys(secret: bytes) -> tuple[bytes, bytes]:
     """The keys that a secret may stand for: what its base64 means, and its own text."""
     try:
-        decoded = base64.b64decode(secret.removeprefix(_STANDARD_PREFIX), validate=True)
+        decoded = base64.b64decode(secret.removeprefix(b"whsec_"), validate=True)
     except (binascii.Error, ValueError):
         decoded = b""
     return decoded or secret, secret
 
 
-def _mac(key: bytes, prefix: bytes, body: bytes) -> hmac.HMAC:
+def _mac(key: bytes, prefix: bytes, body: bytes) -> bytes:
     made = hmac.new(key, prefix, hashlib.sha256)
     made.update(body)
-    return made
+    return made.digest()
 
 
 def _hex_mac(key: bytes, prefix: bytes, body: bytes) -> bytes:
-    return _mac(key, prefix, body).hexdigest().encode()
-
-
-def _base64_mac(key: bytes, prefix: bytes, body: bytes) -> bytes:
-    return base64.b64encode(_mac(key, prefix, body).digest())
+    return _mac(key, prefix, body).hex().encode()
 
 
 def signed_headers(
@@ -547,8 +506,8 @@ def signed_headers(
             mac = _hex_mac(secret, f"{at}.".encode(), body)
             return {"Stripe-Signature": f"t={at},v1={mac.decode()}"}
         case WebhookAuth.STANDARD:
-            mac = _base64_mac(_standard_keys(secret)[0], f"{call}.{at}.".encode(), body)
-            signature = f"v1,{mac.decode()}"
+            mac = _mac(_standard_keys(secret)[0], f"{call}.{at}.".encode(), body)
+            signature = f"v1,{base64.b64encode(mac).decode()}"
             return {"webhook-id": call, "webhook-timestamp": at, "webhook-signature": signature}
 
 
@@ -565,7 +524,7 @@ def call_name(way: WebhookAuth, request: RawRequest, data: Mapping[str, object])
         case WebhookAuth.STRIPE | WebhookAuth.GITHUB:
             return hashlib.sha256(request.body).hexdigest()
         case WebhookAuth.BEARER:
-            given = b", ".join(request.all(_IDEMPOTENCY)).strip()
+            given = b", ".join(request.all(b"idempotency-key")).strip()
             return _plain_name(given) if given else None
 
 

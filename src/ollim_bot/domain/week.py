@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import groupby
 from typing import NamedTuple
 
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, between, clock_words
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, between, stale_words
 from ollim_bot.domain.costs import Amount, PastCosts
-from ollim_bot.domain.forecast import Forecast, forecast
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.leave_by import moment_to_leave
 from ollim_bot.domain.moments import (
@@ -20,14 +19,14 @@ from ollim_bot.domain.moments import (
     describe,
     duration_in_words,
     elapsed,
-    instant,
+    midnight,
+    short_clock,
 )
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, is_quiet, quiet_spans
 from ollim_bot.domain.rehearsal.findings import Finding, FindingKind
-from ollim_bot.domain.rehearsal.fires import Fire, Ping
-from ollim_bot.domain.rehearsal.simulation import Rehearsal
+from ollim_bot.domain.rehearsal.simulation import Fire, Ping, Rehearsal
 from ollim_bot.domain.schedule import key_of
 from ollim_bot.domain.text import counted, one_line
 
@@ -38,8 +37,6 @@ MOST_MOMENTS = 20
 MARK_MINUTES = 15
 # A job that comes more often in one hour has one line there.
 _OFTEN = 3
-_LONGEST_EVENT = 100
-_HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
 _PINGS = {
@@ -80,28 +77,24 @@ def fates(fires: Sequence[Fire]) -> str:
 
 def around(fire: Fire, zone: tzinfo) -> str:
     """The heads-ups and how it comes again, as the end of a line."""
-    heads_ups = [clock_words(at.astimezone(zone)) for at in fire.heads_ups]
-    announced = f", announced at {' and '.join(heads_ups)}" if heads_ups else ""
     nag = fire.job.spec.nag
-    if nag is None or not fire.again:
-        return announced
-    pause, times = duration_in_words(nag.pause), counted(nag.times, "time")
-    return f"{announced}, again every {pause} until you answer, at most {times}"
+    most = f", at most {counted(nag.times, 'time')}" if nag and fire.again else ""
+    return "".join(f", {words}" for words in _beside(fire, zone)) + most
 
 
 def _note(fire: Fire, zone: tzinfo) -> str:
     """What is worth saying beside an occurrence; that a reminder comes goes without saying."""
     comes = fire.ping is Ping.ORDERED and fire.quiet_until is None
-    nag = fire.job.spec.nag
-    heads_ups = [clock_words(at.astimezone(zone)) for at in fire.heads_ups]
-    words = [
-        "" if comes else fate(fire),
-        f"announced at {' and '.join(heads_ups)}" if heads_ups else "",
-        f"again every {duration_in_words(nag.pause)} until you answer"
-        if nag and fire.again
-        else "",
-    ]
-    return ", ".join(filter(None, words))
+    return ", ".join([*([] if comes else [fate(fire)]), *_beside(fire, zone)])
+
+
+def _beside(fire: Fire, zone: tzinfo) -> Iterator[str]:
+    """The heads-ups, and how it comes again."""
+    if fire.heads_ups:
+        moments = " and ".join(short_clock(at.astimezone(zone)) for at in fire.heads_ups)
+        yield f"announced at {moments}"
+    if fire.job.spec.nag and fire.again:
+        yield f"again every {duration_in_words(fire.job.spec.nag.pause)} until you answer"
 
 
 def _in_the_quiet(fire: Fire) -> str:
@@ -174,15 +167,14 @@ class WeekHour(NamedTuple):
 
     def lines(self, most: int | None = None) -> list[WeekLine]:
         """The lines, `most` of them at most."""
-        return [self._line(group) for group in self.groups[:most]]
-
-    def _line(self, fires: Sequence[Fire]) -> WeekLine:
-        zone = self.at.tzinfo or UTC
-        at = fires[0].at.astimezone(zone)
-        if len(fires) == 1:
-            return WeekLine(at, fires, _note(fires[0], zone))
-        last = clock_words(fires[-1].at.astimezone(zone))
-        return WeekLine(at, fires, f"{len(fires)} times until {last}: {fates(fires)}")
+        zone, lines = self.at.tzinfo or UTC, []
+        for fires in self.groups[:most]:
+            note = _note(fires[0], zone)
+            if len(fires) > 1:
+                last = short_clock(fires[-1].at.astimezone(zone))
+                note = f"{len(fires)} times until {last}: {fates(fires)}"
+            lines.append(WeekLine(fires[0].at.astimezone(zone), fires, note))
+        return lines
 
 
 def often_together(fires: Sequence[Fire]) -> Iterator[Sequence[Fire]]:
@@ -207,15 +199,23 @@ class WeekEvent(NamedTuple):
     leave_by: datetime | None = None
     is_told: bool = True
 
+    @classmethod
+    def of(
+        cls, event: CalendarEvent, zone: tzinfo, leave: datetime | None, quiet: QuietSettings | None
+    ) -> WeekEvent:
+        is_told = leave is None or quiet is None or not is_quiet(quiet, leave)
+        begins, ends = (each.astimezone(zone) for each in (event.begins(zone), event.ends(zone)))
+        return cls(event, begins, ends, leave and leave.astimezone(zone), is_told)
+
     @property
     def title(self) -> str:
-        return one_line(self.event.summary, _LONGEST_EVENT) or "no title"
+        return one_line(self.event.summary, 100) or "no title"
 
     def leave_words(self, now: datetime) -> str:
         """When the owner is told to leave, as the end of a line."""
         if self.leave_by is None or self.leave_by <= now:
             return ""
-        words = f", leave by {clock_words(self.leave_by)}"
+        words = f", leave by {short_clock(self.leave_by)}"
         return words if self.is_told else f"{words} (you are not told: it is quiet then)"
 
 
@@ -325,8 +325,11 @@ def week_of(
     nights = () if quiet is None else quiet_spans(quiet, now, until)
     zone = rehearsal.zone
     spans = [(start.astimezone(zone), end.astimezone(zone)) for start, end in nights]
-    events = week_events(rehearsal, calendars, travel_minutes, quiet)
-    length = duration_in_words(rehearsal.guess.run)
+    events = [
+        WeekEvent.of(event, zone, moment_to_leave(event, travel_minutes), quiet)
+        for event in between(calendars, now, until)
+    ]
+    length = duration_in_words(rehearsal.length)
     is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
     you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
     return WeekView(
@@ -339,30 +342,8 @@ def week_of(
         money,
         f"each run took {length}, each background run pinged once at its end, "
         f"no reminder followed up, and you {you}",
-        notes=[
-            f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
-            for copy in calendars
-            if copy.is_stale(now)
-        ],
+        notes=[stale_words(copy, now) for copy in calendars if copy.is_stale(now)],
     )
-
-
-def week_events(
-    rehearsal: Rehearsal,
-    calendars: Sequence[CalendarCopy],
-    travel_minutes: int | None,
-    quiet: QuietSettings | None,
-) -> list[WeekEvent]:
-    """The events in the rehearsed days, in time order, with the moments to leave."""
-    zone = rehearsal.zone
-    found = []
-    for event in between(calendars, rehearsal.now, rehearsal.until):
-        leave = moment_to_leave(event, travel_minutes)
-        is_told = leave is None or quiet is None or not is_quiet(quiet, leave)
-        begins, ends = (each.astimezone(zone) for each in (event.begins(zone), event.ends(zone)))
-        at = None if leave is None else leave.astimezone(zone)
-        found.append(WeekEvent(event, begins, ends, at, is_told))
-    return found
 
 
 def _days(
@@ -377,8 +358,8 @@ def _days(
     first = rehearsal.now
     while first < rehearsal.until:
         day = first.date()
-        midnight = instant(datetime.combine(day + _DAY, datetime.min.time()), rehearsal.zone)
-        last = min(midnight, rehearsal.until)
+        tomorrow = midnight(day + _DAY, rehearsal.zone)
+        last = min(tomorrow, rehearsal.until)
         yield WeekDay(
             first,
             last,
@@ -392,7 +373,7 @@ def _days(
             [span for span in spans if span[0] < last and span[1] > first],
             money.by_day.get(day),
         )
-        first = midnight
+        first = tomorrow
 
 
 def _hours(rehearsal: Rehearsal, spans: Sequence[tuple[datetime, datetime]]) -> Iterator[WeekHour]:
@@ -413,7 +394,7 @@ def _budget_hours(rehearsal: Rehearsal) -> Iterator[BudgetHour]:
     """The budget by the hour, from now until the end."""
     zone, budget = rehearsal.zone, rehearsal.budgets[0]
     pings = (
-        fire.at if fire.starts is None else fire.starts + rehearsal.guess.run
+        fire.at if fire.starts is None else fire.starts + rehearsal.length
         for fire in rehearsal.fires
         if fire.ping is Ping.REFUSED
     )
@@ -422,7 +403,7 @@ def _budget_hours(rehearsal: Rehearsal) -> Iterator[BudgetHour]:
     at = rehearsal.now
     while at < rehearsal.until:
         # A clock that is set back by half an hour shows the same hour again.
-        end = (at.astimezone(UTC) + (_HOUR - (at - full_hour(at)))).astimezone(zone)
+        end = (at.astimezone(UTC) + (timedelta(hours=1) - (at - full_hour(at)))).astimezone(zone)
         left = lowest = budget.refilled(at).available
         paid = 0
         while payments and elapsed(end, payments[-1].last_refill) < timedelta(0):
@@ -436,3 +417,55 @@ def day_name(day: date, now: datetime) -> str:
     """`Today`, `Tomorrow`, `Fri 20 Nov`."""
     near = {now.date(): "Today", now.date() + _DAY: "Tomorrow"}
     return near.get(day) or day_words(day, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """`amount` is what `runs` runs would cost; the cost of `unknown_jobs` is not known."""
+
+    amount: Amount = field(default_factory=Amount)
+    runs: int = 0
+    unknown_jobs: int = 0
+    by_day: Mapping[date, Amount] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """`About $0.84 for 43 runs, by the median of past runs.`"""
+        jobs = counted(self.unknown_jobs, "job")
+        verb = "costs" if self.unknown_jobs == 1 else "cost"
+        rest = f" What {jobs} {verb} is not known yet." if self.unknown_jobs else ""
+        if not self.runs:
+            return rest.strip() or "Nothing of this asks a model, so it costs nothing."
+        words = self.amount.in_words()
+        about = "About " if any(each.is_listed for each in self.amount.prices) else ""
+        total = f"{about}{words} for {counted(self.runs, 'run')}"
+        return f"{total[0].upper()}{total[1:]}, by the median of past runs.{rest}"
+
+
+def forecast(rehearsal: Rehearsal, costs: PastCosts) -> Forecast:
+    """What the runs of the rehearsed days would cost."""
+    asked = [fire for fire in rehearsal.fires if fire.starts is not None and not fire.job.is_plain]
+    jobs = {id(fire.job): fire.job for fire in asked}
+    usual = {key: costs.amount(job) for key, job in jobs.items()}
+    counts = Counter((fire.at.astimezone(rehearsal.zone).date(), id(fire.job)) for fire in asked)
+    by_day: dict[date, list[Amount]] = {}
+    runs = 0
+    for (day, key), times in counts.items():
+        amount = usual[key]
+        if amount is not None:
+            runs += times
+            by_day.setdefault(day, []).append(
+                Amount(amount.micros * times, amount.included * times, amount.prices)
+            )
+    return Forecast(
+        total(each for amounts in by_day.values() for each in amounts),
+        runs,
+        sum(amount is None for amount in usual.values()),
+        {day: total(amounts) for day, amounts in by_day.items()},
+    )
+
+
+def total(amounts: Iterable[Amount]) -> Amount:
+    known = [*amounts]
+    prices = frozenset(price for each in known for price in each.prices)
+    return Amount(sum(each.micros for each in known), sum(each.included for each in known), prices)

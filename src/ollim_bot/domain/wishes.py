@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
+from ollim_bot.domain.job_fields import BACKGROUND, COMMON
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import ItemKind
 from ollim_bot.domain.moments import Nag
@@ -15,10 +16,7 @@ from ollim_bot.errors import WrongInput
 
 # Fields that only a run of the agent can have, or that say how it runs.
 _OF_RUNS = frozenset(
-    (
-        *("model", "thinking", "isolated", "update-main-session", "allow-ping", "allowed-tools"),
-        *("skills", "max-chain", "background"),
-    )
+    ("skills", "max-chain", "background", *(each.name for each in COMMON if each.has(BACKGROUND)))
 )
 _FRAME = re.compile(
     r"(?:(?:please|pls|plz),? |(?:can|could|would) you (?:please )?)?"

@@ -203,13 +203,13 @@ def hooks(
         if verdict is None and tool == "Bash":
             words = await asyncio.to_thread(programs.words, str(given.get("command", "")))
             if not isinstance(words, Refusal):
-                return _decision("allow", arguments={**given, "command": quoted(words)})
+                return _decision("allow", updatedInput={**given, "command": quoted(words)})
             verdict = words
         if verdict is None and tool in _LEFT_TO_THE_ENGINE:
             return {}
         if verdict is None:
             results = await _results_of_commands(toolset, _call(call), programs)
-            return _decision("allow", context=results)
+            return _decision("allow", additionalContext=results)
         refused[call["tool_use_id"]] = verdict.reason
         return _decision("deny", verdict.reason)
 
@@ -286,20 +286,11 @@ async def _result(toolset: Toolset, call: ToolCall, command: str, programs: Prog
     return result
 
 
-def _decision(
-    verdict: str,
-    reason: str = "",
-    *,
-    arguments: Mapping[str, object] | None = None,
-    context: str = "",
-) -> HookJSONOutput:
-    output: dict[str, object] = {
+def _decision(verdict: str, reason: str = "", **more: object) -> HookJSONOutput:
+    output = {
         "hookEventName": "PreToolUse",
         "permissionDecision": verdict,
         "permissionDecisionReason": reason,
+        **{name: value for name, value in more.items() if value},
     }
-    if arguments is not None:
-        output["updatedInput"] = dict(arguments)
-    if context:
-        output["additionalContext"] = context
     return cast(HookJSONOutput, {"hookSpecificOutput": output})

@@ -66,8 +66,19 @@ class ClaudeEngine:
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ClaudeSession]:
         opened, refused = await asyncio.to_thread(self.load), dict[str, str]()
-        start = partial(self._connect, tools, refused)
-        session = opened(spec, start, tools, refused, self._provider, self._answered)
+        start = partial(self._start, tools, refused)
+
+        async def connect(spec: SessionSpec) -> Connection:
+            """Resume the session with the id `begin` if it exists already."""
+            if spec.resume is None and spec.begin is not None and await self.knows(spec.begin):
+                try:
+                    return await start(replace(spec, resume=spec.begin))
+                except SessionLost:
+                    # An empty record cannot be resumed, but the engine does not reuse its id.
+                    return await start(replace(spec, begin=None))
+            return await start(spec)
+
+        session = opened(spec, connect, tools, refused, self._provider, self._answered)
         try:
             await session.connect()
             yield session
@@ -82,19 +93,6 @@ class ClaudeEngine:
 
     async def sessions(self, working_directory: Path, limit: int) -> Sequence[StoredSession]:
         return await asyncio.to_thread(self._transcripts.sessions, working_directory, limit)
-
-    async def _connect(
-        self, tools: Toolset, refused: dict[str, str], spec: SessionSpec
-    ) -> Connection:
-        """Resume the session with the id `begin` if it exists already."""
-        start = partial(self._start, tools, refused)
-        if spec.resume is None and spec.begin is not None and await self.knows(spec.begin):
-            try:
-                return await start(replace(spec, resume=spec.begin))
-            except SessionLost:
-                # An empty record cannot be resumed, but the engine does not reuse its id either.
-                return await start(replace(spec, begin=None))
-        return await start(spec)
 
     async def _start(
         self, tools: Toolset, refused: dict[str, str], spec: SessionSpec
@@ -114,34 +112,25 @@ class ClaudeEngine:
 async def private_file(folder: Path, text: str) -> AsyncIterator[Path]:
     """A file that only we can read, removed when the context is left. Raises `EngineError`."""
     path = folder / f"{_PRIVATE_PREFIX}{uuid4().hex}"
+
+    def write() -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        longest_ago = time.time() - _LONGEST_PRIVATE_SECONDS
+        # Remove files that a crash left behind.
+        for stale in folder.glob(f"{_PRIVATE_PREFIX}*"):
+            with suppress(OSError):
+                if stale.stat().st_mtime < longest_ago:
+                    stale.unlink()
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+
     try:
-        await asyncio.to_thread(_write, path, text)
+        await asyncio.to_thread(write)
     except OSError as refused:
         reason = f"{folder}: {refused.strerror}."
         raise EngineError(f"The engine could not be started: {reason}") from refused
     try:
         yield path
     finally:
-        await asyncio.to_thread(_remove, path)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale(path.parent)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(handle, "wb") as file:
-        file.write(text.encode("utf-8", "replace"))
-
-
-def _remove_stale(folder: Path) -> None:
-    """Remove files that a crash left behind."""
-    longest_ago = time.time() - _LONGEST_PRIVATE_SECONDS
-    for path in folder.glob(f"{_PRIVATE_PREFIX}*"):
         with suppress(OSError):
-            if path.stat().st_mtime < longest_ago:
-                path.unlink()
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()
+            await asyncio.to_thread(path.unlink)

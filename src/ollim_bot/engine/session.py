@@ -33,7 +33,7 @@ from ollim_bot.engine.bridge import Programs, definitions, hooks, in_process_ser
 from ollim_bot.engine.connection import Connection, EngineExited
 from ollim_bot.engine.stream import CostCounter, TurnReader, failure
 from ollim_bot.errors import EngineError, SessionLost
-from ollim_bot.ports import Image, OfferedSkill, Prompt, SessionSpec, Toolset
+from ollim_bot.ports import OfferedSkill, Prompt, SessionSpec, Toolset
 
 # One line of the engine's output is one message; an answer may be long.
 _LONGEST_MESSAGE = 16 * 1024 * 1024
@@ -78,6 +78,12 @@ def options_for(
     subagents = spec.subagents or Subagents()
     variables = {**environment, CALLED_BY: spec.occurrence or CONVERSATION}
     programs = Programs(variables, spec.working_directory)
+    thinking: ThinkingConfig = {"type": "adaptive", "display": "summarized"}
+    if spec.thinking == "off":
+        thinking = {"type": "disabled"}
+    elif isinstance(spec.thinking, int):
+        tokens = spec.thinking
+        thinking = {"type": "enabled", "budget_tokens": tokens, "display": "summarized"}
     # The engine itself reads the files of subagents; a rule keeps it from offering one.
     hidden = (f"Agent({name})" for name in subagents.hidden)
     return ClaudeAgentOptions(
@@ -91,7 +97,7 @@ def options_for(
         fork_session=spec.resume is None and spec.branch_of is not None,
         session_id=None if spec.resume else spec.begin,
         model=spec.model,
-        thinking=_thinking(spec.thinking),
+        thinking=thinking,
         tools=list(toolset.builtin),
         skills=[skill.name for skill in spec.skills],
         mcp_servers=servers,
@@ -115,21 +121,11 @@ def _definition(subagent: Subagent) -> AgentDefinition:
     It has only the names of tools, which the engine lists in every request; the gate limits what
     they are called with.
     """
-    names = None if subagent.tools is None else dict.fromkeys(each.tool for each in subagent.tools)
-    return AgentDefinition(
-        subagent.description,
-        subagent.instructions,
-        None if names is None else list(names),
-        model=subagent.model or "inherit",
-    )
-
-
-def _thinking(thinking: Thinking) -> ThinkingConfig:
-    if thinking == "off":
-        return {"type": "disabled"}
-    if isinstance(thinking, int):
-        return {"type": "enabled", "budget_tokens": thinking, "display": "summarized"}
-    return {"type": "adaptive", "display": "summarized"}
+    names = None
+    if subagent.tools is not None:
+        names = [*dict.fromkeys(each.tool for each in subagent.tools)]
+    model = subagent.model or "inherit"
+    return AgentDefinition(subagent.description, subagent.instructions, names, model=model)
 
 
 # How long an interrupted turn may take to end before its process is closed.
@@ -198,9 +194,18 @@ class ClaudeSession:
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         named = {} if prompt.id is None else {"uuid": prompt.id}
         text = [{"type": "text", "text": prompt.text}] if prompt.text or not prompt.images else []
-        return self._run(
-            {**_user_message([*map(_image, prompt.images), *text], is_verbatim=True), **named}
-        )
+        images = [
+            {
+                "type": "image",
+                "source": {
+                    "type": "base64",
+                    "media_type": image.media_type,
+                    "data": b64encode(image.data).decode("ascii"),
+                },
+            }
+            for image in prompt.images
+        ]
+        return self._run({**_user_message([*images, *text], is_verbatim=True), **named})
 
     def command(self, line: str) -> AsyncIterator[AgentEvent]:
         return self._run(_user_message(line, is_verbatim=False))
@@ -265,7 +270,9 @@ class ClaudeSession:
                 while not turn.is_over:
                     for event in await turn.events():
                         self._note(event)
-                        await self._tell(event)
+                        cause = event.cause if isinstance(event, TurnEnded) else None
+                        if cause is EndCause.COMPLETED and self._answered is not None:
+                            await self._answered()
                         yield event
             finally:
                 self._turn = None
@@ -278,14 +285,11 @@ class ClaudeSession:
             if self._is_interrupted:
                 return TurnEnded(EndCause.INTERRUPTED, usage=self._usage)
             await connection.send(message)
-        except SessionLost:
-            return self._failed(FailureKind.SESSION_LOST)
-        except EngineError:
-            return self._failed(FailureKind.ENGINE_DIED)
-        before, restored = self._used_before, connection.spent_before
-        counted = CostCounter(
-            before.cost_usd, restored.cost_usd, before.by_model, restored.by_model
-        )
+        except EngineError as error:
+            is_lost = isinstance(error, SessionLost)
+            kind = FailureKind.SESSION_LOST if is_lost else FailureKind.ENGINE_DIED
+            return TurnEnded(EndCause.FAILED, failure=failure(kind), usage=self._usage)
+        counted = CostCounter(self._used_before, connection.spent_before)
         reader = TurnReader(self._refused, self._usage, counted, self._provider)
         return EngineTurn(connection, reader)
 
@@ -298,14 +302,6 @@ class ClaudeSession:
             return await self.connect()
         self._connection.drain()
         return self._connection
-
-    def _failed(self, kind: FailureKind) -> TurnEnded:
-        return TurnEnded(EndCause.FAILED, failure=failure(kind), usage=self._usage)
-
-    async def _tell(self, event: AgentEvent) -> None:
-        is_answer = isinstance(event, TurnEnded) and event.cause is EndCause.COMPLETED
-        if is_answer and self._answered is not None:
-            await self._answered()
 
     def _note(self, event: AgentEvent) -> None:
         match event:
@@ -370,9 +366,3 @@ def _user_message(content: object, *, is_verbatim: bool) -> dict[str, Any]:
         "parent_tool_use_id": None,
         "client_composed": is_verbatim,
     }
-
-
-def _image(image: Image) -> dict[str, Any]:
-    data = b64encode(image.data).decode("ascii")
-    source = {"type": "base64", "media_type": image.media_type, "data": data}
-    return {"type": "image", "source": source}

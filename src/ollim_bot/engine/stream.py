@@ -159,25 +159,22 @@ class CostCounter:
     """Counts what a session has cost since it was opened.
 
     `before` is the cost of its earlier processes. A process goes on counting from `restored`, the
-    cost of the session that it resumes or branches off from. Both are known by model, too.
+    cost of the session that it resumes or branches off from.
     """
 
-    before: float = 0.0
-    restored: float = 0.0
-    before_by_model: tuple[ModelCost, ...] = ()
-    restored_by_model: tuple[ModelCost, ...] = ()
+    before: Usage = _NOTHING_USED
+    restored: Usage = _NOTHING_USED
 
-    def with_total(self, total: float) -> float:
-        return self.before + (total - self.restored if total >= self.restored else total)
-
-    def by_model(self, total: float, models: Mapping[str, Any]) -> tuple[ModelCost, ...]:
-        """The part of each model in the cost, if the engine says it."""
-        restored = dict(self.restored_by_model) if total >= self.restored else {}
-        costs = dict(self.before_by_model)
+    def counted(self, total: float, models: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The cost, and the part of each model in it, if the engine says it."""
+        restored = self.restored if total >= self.restored.cost_usd else _NOTHING_USED
+        of_restored, costs = dict(restored.by_model), dict(self.before.by_model)
         for model, counted in models.items():
-            own = (counted.get("costUSD") or 0.0) - restored.get(model, 0.0)
+            own = (counted.get("costUSD") or 0.0) - of_restored.get(model, 0.0)
             costs[model] = costs.get(model, 0.0) + max(0.0, own)
-        return tuple(ModelCost(model, cost) for model, cost in costs.items() if cost)
+        by_model = tuple(ModelCost(model, cost) for model, cost in costs.items() if cost)
+        cost = self.before.cost_usd + (total - restored.cost_usd)
+        return {"cost_usd": cost, "by_model": by_model}
 
 
 _NEW_SESSION = CostCounter()
@@ -289,7 +286,9 @@ class TurnReader:
 
     def _announced(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
         match data:
-            case {"subtype": "session_state_changed", "state": "idle"} if self._is_idle_already:
+            case {"subtype": "session_state_changed", "state": "idle"} if (
+                not self._has_begun and self._result is None
+            ):
                 # Fail the turn: the engine ignores a prompt that it has taken before.
                 self.is_over = True
                 yield TurnEnded(EndCause.FAILED, failure=TAKEN_BEFORE, usage=self.usage)
@@ -313,10 +312,6 @@ class TurnReader:
                     pause=timedelta(milliseconds=data.get("retry_delay_ms", 0)),
                 )
 
-    @property
-    def _is_idle_already(self) -> bool:
-        return not self._has_begun and self._result is None
-
     def _named(self, session: str) -> Iterator[AgentEvent]:
         if session != self._session:
             self._session = session
@@ -327,8 +322,13 @@ class TurnReader:
         usage: Mapping[str, Any] = (result.model_usage or {}).get(self._model) or {}
         window = usage.get("contextWindow") or self.usage.window
         models = [*(result.model_usage or {})] or [name for name in [self._model] if name]
-        self.usage = self.usage._replace(price=self._provider.price_of(models))
-        self.usage = self._priced(result)._replace(window=window)
+        self.usage = self.usage._replace(price=self._provider.price_of(models), window=window)
+        total = result.total_cost_usd
+        if not self.usage.price.is_listed:
+            self.usage = self.usage._replace(cost_usd=0.0, by_model=())
+        elif total is not None:
+            counted = self._cost.counted(total, result.model_usage or {})
+            self.usage = self.usage._replace(**counted)
         if result.terminal_reason in _INTERRUPTED:
             yield TurnEnded(EndCause.INTERRUPTED, usage=self.usage)
         elif result.is_error:
@@ -337,15 +337,6 @@ class TurnReader:
             yield TurnEnded(EndCause.FAILED, failure=told, usage=self.usage)
         else:
             yield TurnEnded(EndCause.COMPLETED, result.result or "", usage=self.usage)
-
-    def _priced(self, result: ResultMessage) -> Usage:
-        total = result.total_cost_usd
-        if not self.usage.price.is_listed:
-            return self.usage._replace(cost_usd=0.0, by_model=())
-        if total is None:
-            return self.usage
-        by_model = self._cost.by_model(total, result.model_usage or {})
-        return self.usage._replace(cost_usd=self._cost.with_total(total), by_model=by_model)
 
 
 class StreamedText:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ollim_bot.domain.activity import tool_label
+from ollim_bot.domain.events import tool_label
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.usage import ModelCost, Usage
 from ollim_bot.errors import EngineError
@@ -51,19 +51,16 @@ def project_key(directory: Path | str) -> str:
     """
     path = unicodedata.normalize("NFC", os.path.realpath(directory))
     name = re.sub("[^a-zA-Z0-9]", "-", path)
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}-{_hash(path)}"
-
-
-def _hash(text: str) -> str:
-    value = 0
-    for character in text:
+    if len(name) <= _LONGEST_NAME:
+        return name
+    value, digits = 0, ""
+    for character in path:
         value = (31 * value + ord(character)) % 2**32
     value = min(value, 2**32 - value)
-    digits = ""
     while value:
         value, digit = divmod(value, 36)
         digits = _DIGITS[digit] + digits
-    return digits or "0"
+    return f"{name[:_LONGEST_NAME]}-{digits or '0'}"
 
 
 def is_record_name(name: str) -> bool:
@@ -136,10 +133,24 @@ class Transcripts:
                 repair_resume_point(path)
 
     def spent(self, session: SessionId) -> Usage:
-        """The cost that a process counts from if it resumes or branches off the session."""
-        path = self.find(session)
-        with _readable():
-            return Usage() if path is None else recorded_cost(path)
+        """The cost that a process counts from if it resumes or branches off the session.
+
+        That is what its last ended process recorded; nothing if none did.
+        """
+        path, said = self.find(session), dict[str, Any]()
+        if path is not None:
+            with _readable(), open(open_file(path), "rb") as file:
+                found = _last(file, _COST_STATE, file.seek(0, os.SEEK_END), _CHUNK)
+                if found >= 0:
+                    file.seek(_last(file, b"\n", found, _CHUNK) + 1)
+                    said = dict(_parsed(file.readline()))
+        models = said.get("modelUsage")
+        by_model = (
+            ModelCost(model, _number(counted.get("costUSD")))
+            for model, counted in (models if isinstance(models, dict) else {}).items()
+            if isinstance(counted, dict)
+        )
+        return Usage(cost_usd=_number(said.get("totalCostUSD")), by_model=tuple(by_model))
 
     def sessions(self, directory: Path, limit: int) -> Sequence[StoredSession]:
         """The stored sessions, newest first, without those of other folders with similar names."""
@@ -200,7 +211,9 @@ class Transcripts:
             places = dict.fromkeys(own)
             for folder in (*_folders(self._projects), *folders):
                 named = folder.iterdir() if folder.is_dir() and not folder.is_symlink() else ()
-                places |= dict.fromkeys(each for each in named if _names_one_of(each.name, known))
+                places |= dict.fromkeys(
+                    each for each in named if not known.isdisjoint(_SESSION.findall(each.name))
+                )
         for place in places:
             if place.is_dir() and not place.is_symlink():
                 yield from (each for each in sorted(place.rglob("*")) if each.is_file())
@@ -278,10 +291,6 @@ def _is_of(path: Path, directory: Path) -> bool:
     return prompt is None or _belongs(path, str(prompt.get("cwd")), directory)
 
 
-def _names_one_of(name: str, sessions: Collection[str]) -> bool:
-    return any(found in sessions for found in _SESSION.findall(name))
-
-
 def _belongs(path: Path, recorded: str, directory: Path) -> bool:
     """Whether the record at `path` is of `directory`, or was moved to its folder by a restore.
 
@@ -299,7 +308,7 @@ def trace_of(path: Path, prompt: str, chunk: int = _CHUNK) -> Trace:
             asked = _prompt_entry(file, prompt, chunk)
             if asked is None:
                 return NOT_TAKEN
-            found = _trace(asked, _entries(file))
+            found = _trace(asked, map(_parsed, file))
             return replace(found, ended=(*found.ended, *_ended_in_subagents(path, asked)))
     except FileNotFoundError:
         return NOT_TAKEN
@@ -317,7 +326,7 @@ def repair_resume_point(path: Path, chunk: int = _CHUNK) -> None:
         if found < 0:
             return
         file.seek(_last(file, b"\n", found, chunk) + 1)
-        entries = _entries(file)
+        entries = map(_parsed, file)
         mark, end = next(entries), None
         for entry in entries:
             if "uuid" not in entry or entry.get("isSidechain"):
@@ -331,24 +340,7 @@ def repair_resume_point(path: Path, chunk: int = _CHUNK) -> None:
         row = json.dumps({**mark, "leafUuid": end}, separators=(",", ":")).encode()
         # One write at the end: a process of the session may append at the same time.
         with open(open_file(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
-            file.write((b"\n" if is_torn else b"") + row + b"\n")
-
-
-def recorded_cost(path: Path) -> Usage:
-    """The cost that the last ended process of the session recorded; nothing if none did."""
-    with open(open_file(path), "rb") as file:
-        found = _last(file, _COST_STATE, file.seek(0, os.SEEK_END), _CHUNK)
-        if found < 0:
-            return Usage()
-        file.seek(_last(file, b"\n", found, _CHUNK) + 1)
-        said = _parsed(file.readline())
-    models = said.get("modelUsage")
-    by_model = (
-        ModelCost(model, _number(counted.get("costUSD")))
-        for model, counted in (models if isinstance(models, dict) else {}).items()
-        if isinstance(counted, dict)
-    )
-    return Usage(cost_usd=_number(said.get("totalCostUSD")), by_model=tuple(by_model))
+            file.write(b"\n" * is_torn + row + b"\n")
 
 
 def _number(value: object) -> float:
@@ -358,7 +350,7 @@ def _number(value: object) -> float:
 def first_prompt(path: Path) -> Entry | None:
     """The first prompt of the session; None if it has none, or belongs to a subagent."""
     with open(open_file(path), "rb") as file:
-        for entry in _entries(islice(file, _LINES_BEFORE_A_PROMPT)):
+        for entry in map(_parsed, islice(file, _LINES_BEFORE_A_PROMPT)):
             if entry.get("isSidechain"):
                 return None
             if entry.get("type") == "user" and not entry.get("isMeta") and texts(entry):
@@ -372,8 +364,10 @@ def _utterances(path: Path) -> Iterator[Utterance]:
         for line in file:
             entry = _parsed(line)
             is_tainted |= "forkedFrom" not in entry and _UNTRUSTED.search(line) is not None
-            said, at = "\n\n".join(filter(None, texts(entry))), _moment(entry.get("timestamp"))
-            if said and at is not None and _is_own(entry):
+            said, at = "\n\n".join(filter(None, texts(entry))), None
+            with suppress(ValueError):
+                at = datetime.fromisoformat(str(entry.get("timestamp")))
+            if said and at is not None and at.tzinfo and _is_own(entry):
                 is_prompt = entry["type"] == "user"
                 yield Utterance(str(entry.get("uuid")), at, said, is_prompt, is_tainted)
 
@@ -384,14 +378,6 @@ def _is_own(entry: Entry) -> bool:
     is_added = any(entry.get(mark) for mark in ("isMeta", "isSidechain", "isCompactSummary"))
     is_real = _message(entry).get("model") != _NO_MODEL
     return is_said and is_real and not is_added and "forkedFrom" not in entry
-
-
-def _moment(stamp: object) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(str(stamp))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
 
 
 def texts(entry: Entry) -> Sequence[str]:
@@ -446,7 +432,7 @@ def _ended_in_subagents(path: Path, asked: Entry) -> Iterator[str]:
     for record in sorted((path.with_suffix("") / "subagents").glob("*.jsonl")):
         calls: dict[object, str] = {}
         with open(open_file(record), "rb") as file:
-            for entry in _entries(file):
+            for entry in map(_parsed, file):
                 if str(entry.get("timestamp")) >= str(asked.get("timestamp")):
                     calls |= _calls(entry)
                     yield from _ended(entry, calls)
@@ -492,10 +478,6 @@ def _last(file: BinaryIO, sought: bytes, end: int, chunk: int) -> int:
         if found >= 0:
             return start + found
     return -1
-
-
-def _entries(lines: Iterable[bytes]) -> Iterator[Entry]:
-    return map(_parsed, lines)
 
 
 def _parsed(line: bytes) -> Entry:

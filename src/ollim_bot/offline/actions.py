@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ollim_bot.domain.answer_words import ReplyMeaning, meaning_of
+from ollim_bot.domain.answers import ReplyMeaning, meaning_of
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import WEEKDAYS
 from ollim_bot.domain.phrases.durations import normalized, parse_duration

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 
-from ollim_bot.domain.answer_words import meaning_of
+from ollim_bot.domain.answers import meaning_of
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.phrases.durations import is_duration, parse_duration
 from ollim_bot.domain.phrases.moment import parse_day, parse_moment

@@ -280,7 +280,7 @@ def _moment_behind(
 
 
 def _start_of_time(words: Sequence[str], start: int) -> int:
-    """Where the time begins, with what stands before the moment: a date, or another time."""
+    """Where the time begins, with a date or another time before the moment."""
     if words[start - 1].lower() in ("and", "or"):
         return next((each for each in range(1, start) if _is_about_time(words[each:])), start)
     if _VAGUELY.fullmatch(words[start - 1]):

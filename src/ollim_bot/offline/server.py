@@ -553,11 +553,14 @@ def read_request(body: bytes) -> ModelRequest:
         raise BadRequest("The request body is not valid JSON") from wrong
     if not isinstance(fields, dict):
         raise BadRequest("The request body is not an object")
+    value = fields.get("tools", [])
+    if not isinstance(value, list):
+        raise BadRequest("tools: a list is required")
     return ModelRequest(
         model=_text(fields, "model"),
         messages=_messages(fields.get("messages")),
         system="\n".join(str(block.get("text", "")) for block in as_blocks(fields.get("system"))),
-        tools=_tool_names(fields.get("tools", [])),
+        tools=tuple(str(tool.get("name", "")) for tool in value if isinstance(tool, dict)),
         stream=fields.get("stream") is True,
         max_tokens=_count(fields, "max_tokens"),
         body=fields,
@@ -591,9 +594,3 @@ def _message(number: int, entry: object) -> Message:
     if not isinstance(content, str | list):
         raise BadRequest(f"messages.{number}.content: a text or a list of blocks is required")
     return Message(entry["role"], as_blocks(content))
-
-
-def _tool_names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise BadRequest("tools: a list is required")
-    return tuple(str(tool.get("name", "")) for tool in value if isinstance(tool, dict))

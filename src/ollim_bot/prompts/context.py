@@ -75,15 +75,12 @@ def _plain_character(char: str) -> str:
     """What the character looks like at a glance: no, one or several characters."""
     if char.isspace():
         return "\n" if char in _LINE_BREAKS else " "
-    folded = unicodedata.normalize("NFKD", char).translate(_ALIKE).casefold()
-    return "".join(map(_seen, folded))
-
-
-def _seen(char: str) -> str:
-    kind = unicodedata.category(char)
-    if kind in _UNSEEN or char in _SHAPELESS:
-        return ""
-    return "-" if kind == "Pd" else char
+    seen = ""
+    for part in unicodedata.normalize("NFKD", char).translate(_ALIKE).casefold():
+        kind = unicodedata.category(part)
+        if kind not in _UNSEEN and part not in _SHAPELESS:
+            seen += "-" if kind == "Pd" else part
+    return seen
 
 
 def job_tag(kind: JobKind, job_id: str, *, background: bool) -> str:
@@ -210,8 +207,12 @@ def attachments_list(attachments: Sequence[Attachment]) -> str:
 
     The list is fenced: others may have given the files their names.
     """
-    lines = "\n".join(f"- {_attached(attachment)}" for attachment in attachments)
-    return f"Attached files:\n{fenced(lines, _FILE_NAMES)}" if attachments else ""
+    lines = []
+    for file in attachments:
+        place = f"{' '.join(file.path.splitlines())} ({size_in_words(file.size)})"
+        lines.append(f"- image: {' '.join(file.name.split())}" if file.is_image else f"- {place}")
+    names = fenced("\n".join(lines), _FILE_NAMES)
+    return f"Attached files:\n{names}" if attachments else ""
 
 
 def size_in_words(size: int) -> str:
@@ -249,10 +250,3 @@ def owner_words(messages: Iterable[OwnerMessage]) -> str:
 def joined(separator: str, *parts: str) -> str:
     """The parts that are not empty."""
     return separator.join(part for part in parts if part)
-
-
-def _attached(attachment: Attachment) -> str:
-    if attachment.is_image:
-        return f"image: {' '.join(attachment.name.split())}"
-    path = " ".join(attachment.path.splitlines())
-    return f"{path} ({size_in_words(attachment.size)})"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ollim_bot.domain.calendar import BusyPeriod, age_words, clock_words
+from ollim_bot.domain.calendar import BusyPeriod, age_words
 from ollim_bot.domain.inbox import JobTurn, OwnerMessage, ToolCalled
 from ollim_bot.domain.jobs import Chain, Job, ReportMode
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, short_clock
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, is_quiet
 from ollim_bot.domain.shared_files import Names, Profile
@@ -171,7 +171,7 @@ def _busy_lines(upcoming: UpcomingSchedule) -> str:
 
 def _busy_time(period: BusyPeriod, now: datetime) -> str:
     day = _NEAR_DAYS.get((period.start.date() - now.date()).days, "")
-    times = f"{clock_words(period.start)}–{clock_words(period.end)}"
+    times = f"{short_clock(period.start)}–{short_clock(period.end)}"
     return joined(" ", day, times, f"busy ({one_line(period.calendar)})")
 
 
@@ -243,13 +243,9 @@ def _upcoming_task(entry: ScheduleEntry, now: datetime, quiet: QuietSettings | N
 
 
 def _refills(last: datetime, now: datetime, budget: PingBudget) -> str:
-    match budget.refills_until(last, now):
-        case 0:
-            return "No refill of the budget comes before the last of them."
-        case 1:
-            return "1 refill of the budget comes before the last of them."
-        case count:
-            return f"{count} refills of the budget come before the last of them."
+    count = budget.refills_until(last, now)
+    few = {0: "No refill of the budget comes", 1: "1 refill of the budget comes"}
+    return f"{few.get(count, f'{count} refills of the budget come')} before the last of them."
 
 
 TOPIC = "Topic: "
@@ -359,7 +355,11 @@ def background_prompt(
 def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
     """A job in the main conversation, with its skills and the instructions of a chain."""
     tag = job_tag(turn.kind, turn.job, background=False)
-    when = _late(turn.late_since, now) or _waited(turn.waited_since, now)
+    when = _late(turn.late_since, now)
+    # A turn that waited as the owner wants is not late.
+    if not when and turn.waited_since is not None:
+        since = _moment(turn.waited_since, now)
+        when = PromptMark.WAS_DUE.of(f"{since}, in the owner's quiet hours")
     head = joined("\n", joined(" ", tag, when), timestamp(now), updates)
     skills, chain = required_skills(turn.skills), foreground_chain_section(turn.chain)
     return joined("\n\n", head, skills, chain, task(turn.body, turn.untrusted))
@@ -369,13 +369,6 @@ def _late(since: datetime | None, now: datetime) -> str:
     if since is None:
         return ""
     return PromptMark.LATE.of(f"was scheduled for {_moment(since, now)}, running now")
-
-
-def _waited(since: datetime | None, now: datetime) -> str:
-    """That the turn waited as the owner wants, which is not late."""
-    if since is None:
-        return ""
-    return PromptMark.WAS_DUE.of(f"{_moment(since, now)}, in the owner's quiet hours")
 
 
 def _moment(moment: datetime, now: datetime) -> str:
@@ -445,16 +438,12 @@ def build_system_prompt(profile: Profile, names: Names, zone: str, manual: str) 
 
 def read_set_up() -> str:
     """The prompt with the set-up questions. Read it once in a process, like the manual."""
-    return _read("set-up.md")
+    return (_TEXTS / "set-up.md").read_text("utf-8").strip()
 
 
 def read_screening() -> str:
     """The system prompt of a session that screens. Read it once in a process, like the manual."""
-    return _read("screening.md")
-
-
-def _read(name: str) -> str:
-    return (_TEXTS / name).read_text("utf-8").strip()
+    return (_TEXTS / "screening.md").read_text("utf-8").strip()
 
 
 # The engine begins a compacted conversation with this sentence.

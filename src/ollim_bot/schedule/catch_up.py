@@ -5,25 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
-from ollim_bot.clock import zone_of
-from ollim_bot.domain.catch_up import (
-    CatchUp,
-    Missed,
-    away_message,
-    passed_over_message,
-    unfinished_circumstances,
-)
-from ollim_bot.domain.decision import Abandon, Miss, Skip
+from ollim_bot.domain.catch_up import CatchUp, Missed, away_message, is_superseded
+from ollim_bot.domain.decision import Abandon, Miss, Skip, decide
 from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState, SkipReason
 from ollim_bot.domain.presence import PassedOver
 from ollim_bot.domain.run_history import FROM_COPY, RunStory, claiming_row
 from ollim_bot.domain.schedule import ScheduledJob, late_since, occurrence_at
-from ollim_bot.errors import StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.dispatch import NOT_RUN, Dispatcher, DueOccurrence
-from ollim_bot.schedule.extra_times import heads_ups_between
+from ollim_bot.schedule.dispatch import NOT_RUN, Dispatcher, DueOccurrence, circumstances
+from ollim_bot.schedule.extra_times import heads_up_end, heads_ups_between
 from ollim_bot.store.item_answers import add_missed
 from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.steps import known_deeds, leave_notice, new_notice
@@ -31,7 +24,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 
-def end_missed(tx: Transaction, plan: CatchUp, away: Notice | None) -> None:
+def end_missed(tx: Transaction, plan: CatchUp, away: Notice | None) -> bool:
     """Write the ends of missed occurrences, leave the notice, and remove reminders' files.
 
     The older moments of what must come are left open, for `/today`.
@@ -47,17 +40,17 @@ def end_missed(tx: Transaction, plan: CatchUp, away: Notice | None) -> None:
     for missed in (*plan.tell, *plan.skip):
         if isinstance(missed.job, Reminder):
             tx.job_ops.add(remove_reminder(missed.job, missed.occurrence.id))
+    return True
 
 
-def away_notice(missed: Sequence[Missed], now: datetime, cause: str) -> Notice | None:
-    """The notice of what was missed; None if nothing was."""
-    if not missed:
-        return None
+def notice_of(missed: Sequence[Missed], text: str, key: str, *, is_promised: bool) -> Notice | None:
+    """The notice with this text about what was missed; None if nothing was.
+
+    It comes at once if a reminder is among it, or it `is_promised`.
+    """
     names = " ".join(one.occurrence.id for one in missed)
-    for_reminder = any(isinstance(one.job, Reminder) for one in missed)
-    return new_notice(
-        away_message(missed, now, cause), key=f"away {names}", for_reminder=for_reminder
-    )
+    for_reminder = is_promised or any(isinstance(one.job, Reminder) for one in missed)
+    return new_notice(text, key=f"{key} {names}", for_reminder=for_reminder) if missed else None
 
 
 def passed_over(plan: CatchUp, *, is_backup: bool) -> tuple[CatchUp, Sequence[Missed]]:
@@ -67,21 +60,12 @@ def passed_over(plan: CatchUp, *, is_backup: bool) -> tuple[CatchUp, Sequence[Mi
     there says that its reminder was not delivered: what must come is delivered, without a run.
     """
     missed = (*plan.run, *plan.tell)
-    owed = [] if is_backup else [one for one in missed if _is_owed(one.job)]
+    owed = [
+        one
+        for one in missed
+        if isinstance(one.job, Reminder) and is_ordered(one.job) and not is_backup
+    ]
     return CatchUp(tell=tuple(one for one in missed if one not in owed), skip=plan.skip), owed
-
-
-def _is_owed(job: ScheduledJob) -> bool:
-    return isinstance(job, Reminder) and is_ordered(job)
-
-
-def passed_over_notice(missed: Sequence[Missed], now: datetime, copy: str) -> Notice | None:
-    """The notice of what a return to a copy passes over; None if there is nothing."""
-    if not missed:
-        return None
-    names = " ".join(one.occurrence.id for one in missed)
-    text = passed_over_message(missed, now, copy)
-    return new_notice(text, key=f"passed over {names}", for_reminder=True)
 
 
 def owed_rows(owed: Iterable[Missed], now: datetime) -> list[LedgerRow]:
@@ -100,13 +84,12 @@ def heads_up_rows(
     """The rows of the heads-ups that a return to a copy passes over."""
     assert window.since is not None
     assert window.until is not None
-    reason = {"reason": SkipReason.SUPERSEDED.value}
     rows: list[LedgerRow] = []
     for job in jobs:
+        title = job.spec.title
         for each in heads_ups_between(job, window.since, window.until, zone):
-            named = {"job": job.spec.title, **reason}
-            rows.append(claiming_row(each.occurrence, now, {"job": job.spec.title}))
-            rows.append(LedgerRow(now, OccurrenceState.SKIPPED.value, each.occurrence, named))
+            rows.append(claiming_row(each.occurrence, now, {"job": title}))
+            rows.append(heads_up_end(each.occurrence, title, SkipReason.SUPERSEDED, now))
     return rows
 
 
@@ -135,7 +118,6 @@ def _ended(
     return [claiming_row(occurrence, now), end]
 
 
-_NO_FACTS: Mapping[str, object] = {}
 FILE_GONE = {"reason": SkipReason.DISABLED.value, "silent_because": "its file is gone"}
 
 
@@ -154,71 +136,49 @@ class UnfinishedRuns:
         start tries again.
         """
         one, now = story.occurrence, self._clock.now()
-        given = await self._store.read(
-            lambda tx: unfinished_circumstances(
-                job, story, tx.ledger.has, watched_until, now, zone_of(self._clock)
+        notice: Notice | None = None
+
+        def step(tx: Transaction) -> bool:
+            """Decide, and end what does not run; False if it does."""
+            given = circumstances(tx, job, one, story.progress)._replace(
+                was_away=True,
+                has_waited=bool(story.held),
+                is_superseded=is_superseded(job, one, tx.ledger.has, watched_until, tx.now),
             )
-        )
-        decision = await self._dispatch.decide_at_start(job, one, given)
-        try:
-            match decision:
+            named = {} if job is None else {"job": job.spec.title, **NOT_RUN}
+            match decide(job, given):
                 case Abandon(state):
-                    await self._end(story, None, (state, FILE_GONE))
-                    return
-                case Skip(SkipReason.SUPERSEDED) if job is not None:
-                    reason = {"reason": SkipReason.SUPERSEDED.value, "job": job.spec.title}
-                    skipped = (OccurrenceState.SKIPPED, {**reason, **NOT_RUN})
-                    is_cut = story.state is OccurrenceState.RUNNING
-                    cut = [(OccurrenceState.CUT_OFF, _NO_FACTS)] if is_cut else []
-                    await self._end(story, None, *cut, skipped, left_open=job)
-                    return
+                    _end(tx, story, state, FILE_GONE)
+                case Skip(SkipReason.SUPERSEDED):
+                    if story.state is OccurrenceState.RUNNING:
+                        tx.ledger.append(LedgerRow(tx.now, OccurrenceState.CUT_OFF.value, one, {}))
+                    reason = {"reason": SkipReason.SUPERSEDED.value}
+                    _end(tx, story, OccurrenceState.SKIPPED, {**reason, **named})
+                    if isinstance(job, Routine) and job.must and one.scheduled_at is not None:
+                        add_missed(tx, job, [one.scheduled_at])
                 case Miss(is_told) if isinstance(job, Routine | Reminder):
-                    await self._miss(job, story, is_told=is_told)
-                    return
-        except StorageError:
-            pass
-        if job is not None:
+                    if is_told:
+                        assert notice is not None
+                        leave_notice(tx, notice, tx.now)
+                    _end(tx, story, OccurrenceState.MISSED, named)
+                case _:
+                    return False
+            return True
+
+        if isinstance(job, Routine | Reminder) and one.scheduled_at is not None:
+            sentence = away_message([Missed(job, one.scheduled_at)], now)
+            for_reminder = isinstance(job, Reminder)
+            notice = new_notice(sentence, key=f"missed {one.id}", for_reminder=for_reminder)
+        ending = self._store.transact(step)
+        if not await unless_refused("An end could not be written down", ending) and job is not None:
             self._dispatch.resume(DueOccurrence(job, one, late_since(one, now)), story)
 
-    async def _miss(self, job: ScheduledJob, story: RunStory, *, is_told: bool) -> None:
-        due = story.occurrence.scheduled_at
-        assert due is not None
-        sentence = away_message([Missed(job, due)], self._clock.now())
-        for_reminder = isinstance(job, Reminder)
-        key = f"missed {story.occurrence.id}"
-        notice = new_notice(sentence, key=key, for_reminder=for_reminder) if is_told else None
-        missed = {"job": job.spec.title, **NOT_RUN}
-        await self._end(story, notice, (OccurrenceState.MISSED, missed))
 
-    async def _end(
-        self,
-        story: RunStory,
-        notice: Notice | None,
-        *ends: tuple[OccurrenceState, Mapping[str, object]],
-        left_open: Job | None = None,
-    ) -> None:
-        one = story.occurrence
-
-        def step(tx: Transaction) -> None:
-            if notice is not None:
-                leave_notice(tx, notice, tx.now)
-            for state, facts in ends:
-                known = _with_deeds(tx, story, facts) if state.is_end else facts
-                tx.ledger.append(LedgerRow(tx.now, state.value, one, known))
-            if isinstance(left_open, Routine) and left_open.must and one.scheduled_at is not None:
-                add_missed(tx, left_open, [one.scheduled_at])
-
-        await self._store.transact(step)
-
-
-def _with_deeds(
-    tx: Transaction, story: RunStory, facts: Mapping[str, object]
-) -> Mapping[str, object]:
-    """The facts of an end, with what is known of an attempt that was cut off."""
-    known = known_deeds(tx, story)
-    if not known:
-        return facts
-    rest = dict(facts)
-    if "pings" in known or rest.get("silent_because") == NOT_RUN["silent_because"]:
-        rest.pop("silent_because", None)
-    return {**known, **rest}
+def _end(
+    tx: Transaction, story: RunStory, state: OccurrenceState, facts: Mapping[str, object]
+) -> None:
+    """Write the end, with what is known of an attempt that was cut off."""
+    rest, known = dict(facts), known_deeds(tx, story)
+    if "pings" in known or (known and rest["silent_because"] == NOT_RUN["silent_because"]):
+        del rest["silent_because"]
+    tx.ledger.append(LedgerRow(tx.now, state.value, story.occurrence, {**known, **rest}))

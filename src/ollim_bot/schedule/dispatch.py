@@ -37,6 +37,7 @@ from ollim_bot.domain.decision import (
 )
 from ollim_bot.domain.due_items import why_now
 from ollim_bot.domain.hook_jobs import CalledJob
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered
 from ollim_bot.domain.moments import elapsed
@@ -54,9 +55,8 @@ from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import DELIVERED, HELD, PLAINLY, RunStory
 from ollim_bot.domain.run_words import deeds
 from ollim_bot.domain.runs import DeliveryRight
-from ollim_bot.domain.schedule import Skips, key_of, late_since, next_due
+from ollim_bot.domain.schedule import key_of, late_since, next_due
 from ollim_bot.domain.upcoming import UpcomingSchedule, build_upcoming_schedule
-from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import JobIndex, scheduled_jobs
@@ -130,13 +130,23 @@ def given_up(title: str) -> str:
     return f"“{title}” was cut off by restarts again and again, and was given up."
 
 
-async def read_skips(store: Store) -> Skips:
-    """The owner's skips. An unreadable database has none: an extra run is the lesser harm."""
-    try:
-        return await store.read(lambda tx: tx.skips.get())
-    except StorageError:
-        _logger.warning("What is to be skipped cannot be read", exc_info=True)
-        return Skips()
+def circumstances(
+    tx: Transaction, job: Job | None, one: Occurrence, progress: Progress
+) -> Circumstances:
+    """All that the store knows that a decision about the occurrence depends on."""
+    is_free = one.manual or job is None or job.is_plain
+    keeps_quiet = job is not None and job.keeps_quiet
+    return Circumstances(
+        one.scheduled_at,
+        tx.now,
+        tx.now.tzinfo or UTC,
+        progress,
+        is_manual=one.manual,
+        is_skipped=tx.skips.get().has(one),
+        is_queued=tx.inbox.get().has(InputId(one.id)),
+        reached_cost_cap=None if is_free else reached_cost_cap(tx),
+        quiet_until=quiet_until(quiet_settings(tx), tx.now) if keeps_quiet else None,
+    )
 
 
 class Dispatcher:
@@ -194,17 +204,6 @@ class Dispatcher:
             job = await self._runs.take()
             self.claim_and_start(DueOccurrence.by_hand(job, self._clock.now()))
 
-    async def decide_at_start(
-        self, job: Job | None, occurrence: Occurrence, given: Circumstances
-    ) -> Decision:
-        """Decide about an unfinished occurrence before any part of it is resumed.
-
-        The store adds the owner's skips, and the inbox as the last stop left it.
-        """
-        is_skipped = (await read_skips(self._store)).has(occurrence)
-        is_queued = self._foreground.has(occurrence)
-        return decide(job, given._replace(is_skipped=is_skipped, is_queued=is_queued))
-
     async def close(self) -> None:
         """Cut off all occurrences; the next start resumes them."""
         running = set(self._runs.running)
@@ -232,43 +231,37 @@ class Dispatcher:
     async def _claim_and_run(self, due: DueOccurrence, claimed: asyncio.Event) -> None:
         """Claim and run; on a full disk, show what must be delivered, and wait."""
         is_running = self._has_other_run(key_of(due.job))
-        facts, scheduled = claim_facts(due.job), due.occurrence.scheduled_at
+        facts, scheduled, ordered = claim_facts(due.job), due.occurrence.scheduled_at, due.ordered
 
         def claim(tx: Transaction) -> bool:
             # The clock may have been set back: a claim is never earlier than its scheduled moment.
             found_at = tx.now if scheduled is None else max(tx.now.astimezone(UTC), scheduled)
             return tx.ledger.claim(due.occurrence, found_at, facts)
 
-        while True:
-            try:
-                is_ours = await self._store.transact(claim)
-                break
-            except StorageError as refused:
-                if due.ordered is not None:
-                    right = self._right_of(due.occurrence)
-                    await self._delivery.flash(due.ordered, due.occurrence, right)
-                await self._gate.wait(refused)
+        async def flash() -> None:
+            if ordered is not None:
+                right = self._right_of(due.occurrence)
+                await self._delivery.flash(ordered, due.occurrence, right)
+
+        is_ours = await self._gate.commit(claim, meanwhile=flash)
         claimed.set()
         if is_ours:
             await self._run_to_end(due, _CLAIMED, is_running=is_running)
-        else:
+        elif isinstance(due.job, Reminder) and not due.occurrence.manual:
             await self._settle_ended(due)
 
-    def _has_other_run(self, key: JobKey) -> bool:
-        """Whether another occurrence of the job runs; one that waits for the quiet does not."""
+    def _has_other_run(self, key: JobKey, *, and_waiting: bool = False) -> bool:
+        """Whether another occurrence of the job runs, or also one waits for the quiet."""
         tasks = (task for task, each in self._runs.running.items() if each == key)
         others = sum(task is not asyncio.current_task() for task in tasks)
-        return others > self._waits.waiting[key]
+        return others > (0 if and_waiting else self._waits.waiting[key])
 
     def _right_of(self, occurrence: Occurrence) -> DeliveryRight:
         return self._rights.setdefault(occurrence, DeliveryRight())
 
     async def _settle_ended(self, due: DueOccurrence) -> None:
         """Finish a reminder that a crash cut off after its end row: deliver it, remove its file."""
-        if not isinstance(due.job, Reminder) or due.occurrence.manual:
-            return
-        others = (each for each in self._runs.running.items() if each[0] != asyncio.current_task())
-        if any(key == key_of(due.job) for _, key in others):
+        if self._has_other_run(key_of(due.job), and_waiting=True):
             return
         story = await self._store.read(lambda tx: tx.ledger.story(due.occurrence))
         if story.is_left_out or story.delivery is not None:
@@ -321,12 +314,8 @@ class Dispatcher:
         if is_hanging:
             # Its slot and its file are not to be kept until the limit of all runs.
             due.overtaken.set()
-        while not due.job.spec.background:
-            try:
-                await self._foreground.withdraw(due.occurrence)
-                return
-            except StorageError as refused:
-                await self._gate.wait(refused)
+        if not due.job.spec.background:
+            await self._gate.repeat(partial(self._foreground.withdraw, due.occurrence))
 
     async def _carry_out(
         self,
@@ -342,8 +331,9 @@ class Dispatcher:
         Returns why the program delivers what must be delivered and no run has delivered; None if
         the occurrence was not wanted.
         """
-        given = await self._read_circumstances(due, progress, is_running=is_running)
-        decision = await self._decide(due, given._replace(has_just_failed=has_just_failed))
+        decision = await self._decide(
+            due, progress, is_running=is_running, has_just_failed=has_just_failed
+        )
         match decision:
             case RunInForeground():
                 late = due.late_since
@@ -352,7 +342,19 @@ class Dispatcher:
                     right.take()
                 return await self._why_plainly(due, state)
             case RunInBackground():
-                state = await self._run_in_background(due, right, decision)
+                if decision.pause:
+                    await self._clock.sleep(decision.pause.total_seconds())
+                this = Try(
+                    decision.attempt,
+                    due.late_since,
+                    right,
+                    decision.attempt < MAX_ATTEMPTS,
+                    partial(self._upcoming, due.occurrence),
+                    due.overtaken,
+                )
+                # The background runs own this run: a cancelled dispatch must not cancel it.
+                running = self._background.start(due.job, due.occurrence, this)
+                state = await asyncio.shield(running)
                 if state is not OccurrenceState.ATTEMPT_FAILED:
                     return await self._why_plainly(due, state)
                 failed = Progress(state, decision.attempt)
@@ -380,56 +382,40 @@ class Dispatcher:
             case _:
                 assert_never(decision)
 
-    async def _read_circumstances(
-        self, due: DueOccurrence, progress: Progress, *, is_running: bool
-    ) -> Circumstances:
-        job, one, now = due.job, due.occurrence, self._clock.now()
+    async def _decide(
+        self, due: DueOccurrence, progress: Progress, *, is_running: bool, has_just_failed: bool
+    ) -> Decision:
+        """Decide in one step, after the quiet; it reserves a ping, and notes a run cut off."""
+        job, one = due.job, due.occurrence
         missing: Sequence[str] = ()
         excess: Sequence[str] = ()
         if job.spec.skills:
-            missing = await self._background.missing_skills(job)
-            excess = await self._background.excess_tools(job)
-        quiet = None
-        if job.keeps_quiet:
-            quiet = quiet_until(await self._store.read(quiet_settings), now)
-        is_free = one.manual or job.is_plain
-        cap = None if is_free else await self._store.read(reached_cost_cap)
-        is_skipped = not progress.is_begun and (await read_skips(self._store)).has(one)
-        return Circumstances(
-            one.scheduled_at,
-            now,
-            now.tzinfo or UTC,
-            progress,
-            is_manual=one.manual,
-            is_skipped=is_skipped,
-            is_queued=self._foreground.has(one),
-            is_running=is_running,
-            reached_cost_cap=cap,
-            missing_skills=tuple(missing),
-            excess_tools=tuple(excess),
-            can_screen=self._background.can_screen,
-            quiet_until=quiet,
-        )
+            missing, excess = await self._background.problems_with_skills(job)
 
-    async def _decide(self, due: DueOccurrence, given: Circumstances) -> Decision:
-        """Decide, after the quiet and with a token if there is one. Note that a run was cut off."""
-        decision = decide(due.job, given)
-        while isinstance(decision, WaitForQuietEnd):
+        def step(tx: Transaction) -> Decision:
+            given = circumstances(tx, job, one, progress)._replace(
+                is_running=is_running,
+                has_just_failed=has_just_failed,
+                missing_skills=missing,
+                excess_tools=excess,
+                can_screen=self._background.can_screen,
+            )
+            decision = decide(job, given)
+            if isinstance(decision, RunInBackground) and needs_ping_token(
+                job, is_manual=one.manual
+            ):
+                # Once for each occurrence: a run that ends without a ping returns it.
+                has_token = tx.budget.take(lambda budget: budget.set_aside(one.id, tx.now))
+                decision = decide(job, given._replace(has_ping_token=has_token))
+            is_cut_off = progress.state is OccurrenceState.RUNNING
+            if is_cut_off and isinstance(decision, RunInBackground | DeliverPlainly | Skip):
+                tx.ledger.append(LedgerRow(tx.now, OccurrenceState.CUT_OFF.value, one, {}))
+            return decision
+
+        while isinstance(decision := await self._gate.commit(step), WaitForQuietEnd):
             if not await self._waits.wait(due, decision.until):
                 return Skip(SkipReason.QUIET, LATER_WAITED)
-            given = await self._read_circumstances(due, given.progress, is_running=False)
-            decision = decide(due.job, given)
-        if isinstance(decision, RunInBackground) and needs_ping_token(
-            due.job, is_manual=given.is_manual
-        ):
-            has_token = await self._background.reserve_ping(due.occurrence)
-            decision = decide(due.job, given._replace(has_ping_token=has_token))
-        is_cut_off = given.progress.state is OccurrenceState.RUNNING
-        if is_cut_off and isinstance(decision, RunInBackground | DeliverPlainly | Skip):
-            state = OccurrenceState.CUT_OFF.value
-            await self._gate.commit(
-                lambda tx: tx.ledger.append(LedgerRow(tx.now, state, due.occurrence, {}))
-            )
+            is_running = False
         return decision
 
     async def _why_plainly(self, due: DueOccurrence, state: OccurrenceState) -> str:
@@ -442,17 +428,6 @@ class Dispatcher:
             return _WHY[state]
         reason = error.partition(". ")[0].removesuffix(".")
         return f"The agent could not do it ({reason}), so here it is as you wrote it."
-
-    async def _run_in_background(
-        self, due: DueOccurrence, right: DeliveryRight | None, run: RunInBackground
-    ) -> OccurrenceState:
-        if run.pause:
-            await self._clock.sleep(run.pause.total_seconds())
-        upcoming = partial(self._upcoming, due.occurrence)
-        may_fail = run.attempt < MAX_ATTEMPTS
-        this = Try(run.attempt, due.late_since, right, may_fail, upcoming, due.overtaken)
-        # The background runs own this run: a cancelled dispatch must not cancel it.
-        return await asyncio.shield(self._background.start(due.job, due.occurrence, this))
 
     async def _skip(self, due: DueOccurrence, skip: Skip) -> None:
         of_tools = (SkipReason.INVALID_TOOLS, SkipReason.MISSING_SKILL)
@@ -540,10 +515,15 @@ class QuietWaits:
     async def wait(self, due: DueOccurrence, until: datetime) -> bool:
         """Return when the occurrence may run; False if a newer moment takes its place."""
         key, one = key_of(due.job), due.occurrence
+
+        def note(tx: Transaction) -> None:
+            if not tx.ledger.story(one).held:
+                tx.ledger.append(LedgerRow(tx.now, HELD, one, {"until": until.isoformat()}))
+
         self.waiting[key] += 1
         try:
             with self._store.changes(*_QUIET_CHANGES) as changed:
-                await self._gate.commit(lambda tx: _note_wait(tx, one, until))
+                await self._gate.commit(note)
                 while not self._has_newer(due):
                     changed.clear()
                     seconds = await self._seconds_left()
@@ -574,30 +554,17 @@ class QuietWaits:
         return min(_LONGEST_SLEEP, elapsed(now, until).total_seconds())
 
 
-def _note_wait(tx: Transaction, one: Occurrence, until: datetime) -> None:
-    if not tx.ledger.story(one).held:
-        tx.ledger.append(LedgerRow(tx.now, HELD, one, {"until": until.isoformat()}))
+def upcoming_reader(
+    index: JobIndex, clock: Clock, root: Path, calendars: Callable[[], Sequence[CalendarCopy]]
+) -> Callable[[Occurrence], UpcomingSchedule]:
+    """Gives the schedule around an occurrence. Slow with very many jobs: call it in a thread."""
 
+    def upcoming(current: Occurrence) -> UpcomingSchedule:
+        now, indexed = clock.now(), [*index.jobs.values()]
+        paths = {key_of(one.job): str(one.path.relative_to(root)) for one in indexed}
+        jobs, zone = [*scheduled_jobs(index)], now.tzinfo or UTC
+        schedule = build_upcoming_schedule(jobs, now, current, zone, paths)
+        copies = calendars()
+        return schedule.with_calendars(copies) if copies else schedule
 
-class UpcomingReader:
-    def __init__(
-        self,
-        index: JobIndex,
-        clock: Clock,
-        root: Path,
-        calendars: Callable[[], Sequence[CalendarCopy]],
-    ) -> None:
-        self._index = index
-        self._clock = clock
-        self._root = root
-        self._calendars = calendars
-
-    def __call__(self, current: Occurrence) -> UpcomingSchedule:
-        """The schedule around `current`. Slow with very many jobs: call it in a thread."""
-        now, indexed = self._clock.now(), [*self._index.jobs.values()]
-        paths = {key_of(one.job): str(one.path.relative_to(self._root)) for one in indexed}
-        upcoming = build_upcoming_schedule(
-            [*scheduled_jobs(self._index)], now, current, now.tzinfo or UTC, paths
-        )
-        copies = self._calendars()
-        return upcoming.with_calendars(copies) if copies else upcoming
+    return upcoming

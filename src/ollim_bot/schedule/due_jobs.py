@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Sequence, Set
+from collections.abc import Coroutine, Iterable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.domain.answer_plans import plan_just_passed
-from ollim_bot.domain.catch_up import JUMPED_OVER, WHILE_AWAY, CatchUp, Missed, catch_up
+from ollim_bot.domain.catch_up import (
+    JUMPED_OVER,
+    WHILE_AWAY,
+    CatchUp,
+    Missed,
+    away_message,
+    catch_up,
+    passed_over_message,
+)
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
 from ollim_bot.domain.definitions import Definition
 from ollim_bot.domain.job_kinds import JobKey
@@ -32,23 +40,23 @@ from ollim_bot.domain.schedule import (
     occurrence_at,
 )
 from ollim_bot.domain.travel import ZoneMove
-from ollim_bot.errors import StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.catch_up import (
     UnfinishedRuns,
-    away_notice,
     end_missed,
     heads_up_rows,
+    notice_of,
     owed_rows,
     passed_over,
-    passed_over_notice,
 )
-from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence, read_skips
+from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
-from ollim_bot.schedule.owner_zone import move_skips
+from ollim_bot.schedule.ledger_records import move_skips
+from ollim_bot.schedule.scheduler import DueSource
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 # Two zones are at most 26 hours apart.
 _LONGEST_JUMP = timedelta(hours=26)
@@ -100,8 +108,10 @@ class JobAgenda(Agenda[JobKey]):
             self.remove(key_of(job))
 
 
-class DueJobs:
+class DueJobs(DueSource):
     """Has the dispatcher claim each due occurrence of a job once."""
+
+    counts_from_heartbeat = True
 
     def __init__(
         self,
@@ -190,18 +200,15 @@ class DueJobs:
                 self._agenda.remove(key_of(job))
         moved = [job for job in jobs if move.moves(job)]
         self._agenda.put_all(moved, now)
-        skips = await self._moved_skips(moved, move, now)
+        moving = self._store.transact(lambda tx: move_skips(tx, moved, move, now))
+        skips = await unless_refused("The skips could not be moved", moving) or await self._skips()
         plan = await asyncio.to_thread(_jumped_plan, moved, move, now, skips)
         await self._carry_out(plan, await self._claimed(plan, now), now, JUMPED_OVER)
 
-    async def _moved_skips(
-        self, jobs: Sequence[ScheduledJob], move: ZoneMove, now: datetime
-    ) -> Skips:
-        """Skip by the new clock what is to be skipped, and what came by the old one."""
-        try:
-            return await self._store.transact(lambda tx: move_skips(tx, jobs, move, now))
-        except StorageError:
-            return await read_skips(self._store)
+    async def _skips(self) -> Skips:
+        """The owner's skips; none if they cannot be read: an extra run is the lesser harm."""
+        reading = self._store.read(lambda tx: tx.skips.get())
+        return await unless_refused("What is to be skipped cannot be read", reading) or Skips()
 
     async def close(self) -> None:
         for task in self._late:
@@ -210,8 +217,14 @@ class DueJobs:
 
     async def _catch_up(self, since: datetime, now: datetime) -> None:
         """Plan all jobs, start late runs one by one, and tell the rest in one message."""
-        skips = await read_skips(self._store)
-        plan = await asyncio.to_thread(self._plan, skips, since, now)
+        skips = await self._skips()
+
+        def planned() -> CatchUp:
+            jobs = (job for job in scheduled_jobs(self._index) if key_of(job) not in self._came)
+            due = self._agenda.catch_up(jobs, since, now)
+            return catch_up(due, since, now, zone_of(self._clock), skips.has)
+
+        plan = await asyncio.to_thread(planned)
         claimed = await self._claimed(plan, now)
         self._is_planned = True
         for job, at in self._overdue(scheduled_jobs(self._index), since):
@@ -225,7 +238,15 @@ class DueJobs:
             if missed.occurrence not in claimed:
                 self._claim(missed.job, missed.newest, now)
         runs = [missed for missed in plan.run if missed.occurrence in claimed]
-        self._do_later(self._run_late(runs, now))
+
+        async def run_late() -> None:
+            """Those on time start at once, the late ones one after another."""
+            for each in sorted(runs, key=lambda one: one.late_since(now) is not None):
+                self._dispatch.start_claimed(_due(each.job, each.newest, now))
+                if each.late_since(now) is not None:
+                    await self._clock.sleep(BETWEEN_LATE_RUNS.total_seconds())
+
+        self._do_later(run_late())
         await self._end_missed(plan, cause)
 
     async def _pass_over(self) -> None:
@@ -239,7 +260,8 @@ class DueJobs:
         found = await asyncio.to_thread(catch_up, jobs, since, until, zone)
         plan, owed = passed_over(found, is_backup=window.is_backup)
         news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
-        notice = passed_over_notice(news, now, "backup" if window.is_backup else "copy")
+        text = passed_over_message(news, now, "backup" if window.is_backup else "copy")
+        notice = notice_of(news, text, "passed over", is_promised=True)
         announced = await asyncio.to_thread(heads_up_rows, jobs, window, zone, now)
 
         def step(tx: Transaction) -> None:
@@ -253,21 +275,21 @@ class DueJobs:
     async def _end_missed(self, plan: CatchUp, cause: str) -> None:
         """Write the ends of occurrences that do not run, and tell them; on a full disk, later."""
         news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
-        away = away_notice(news, self._clock.now(), cause)
+        text = away_message(news, self._clock.now(), cause)
+        away = notice_of(news, text, "away", is_promised=False)
         for part in plan.parts(_ENDED_AT_ONCE):
-            try:
-                await self._store.transact(partial(end_missed, plan=part, away=away))
-            except StorageError:
+            end = partial(end_missed, plan=part, away=away)
+            if not await unless_refused("An end has to wait", self._store.transact(end)):
                 written = asyncio.Event()
                 self._claiming.append(written)
-                self._do_later(self._end_missed_later(part, away, written))
+                self._do_later(self._end_later(end, away, written))
             away = None
         await self._files.make()
 
-    async def _end_missed_later(
-        self, plan: CatchUp, away: Notice | None, written: asyncio.Event
+    async def _end_later(
+        self, end: Step[bool], away: Notice | None, written: asyncio.Event
     ) -> None:
-        await self._gate.commit(lambda tx: end_missed(tx, plan, away), notice=away)
+        await self._gate.commit(end, notice=away)
         written.set()
         await self._files.make()
 
@@ -277,26 +299,12 @@ class DueJobs:
     async def _claimed(self, plan: CatchUp, now: datetime) -> Set[Occurrence]:
         """The occurrences that were claimed for the plan; none on a full disk."""
         begun = [claiming_row(one.occurrence, now, one.facts) for one in plan.run]
-        try:
-            return await self._store.transact(lambda tx: tx.ledger.claim_all(begun))
-        except StorageError:
-            return frozenset()
-
-    def _plan(self, skips: Skips, since: datetime, now: datetime) -> CatchUp:
-        jobs = (job for job in scheduled_jobs(self._index) if key_of(job) not in self._came)
-        due = self._agenda.catch_up(jobs, since, now)
-        return catch_up(due, since, now, zone_of(self._clock), skips.has)
+        claiming = self._store.transact(lambda tx: tx.ledger.claim_all(begun))
+        return await unless_refused("What is due could not be claimed", claiming) or frozenset()
 
     def _do_later(self, work: Coroutine[None, None, None]) -> None:
         going = {task for task in self._late if not task.done()}
         self._late = going | {asyncio.create_task(work)}
-
-    async def _run_late(self, missed: Iterable[Missed], now: datetime) -> None:
-        """Start claimed occurrences: those on time at once, the late ones one after another."""
-        for each in sorted(missed, key=lambda one: one.late_since(now) is not None):
-            self._dispatch.start_claimed(_due(each.job, each.newest, now))
-            if each.late_since(now) is not None:
-                await self._clock.sleep(BETWEEN_LATE_RUNS.total_seconds())
 
     def _overdue(self, jobs: Iterable[Job], since: datetime) -> Iterator[tuple[Job, datetime]]:
         """What was due before `since` and may not have come, with the moment it had.
@@ -332,9 +340,8 @@ def _jumped_plan(
     jobs: Iterable[ScheduledJob], move: ZoneMove, now: datetime, skips: Skips
 ) -> CatchUp:
     """What to do about the moments that the new clock has jumped over."""
-    jumped = [job for job in jobs if move.may_jump(job)]
     groups: dict[datetime, list[ScheduledJob]] = {}
-    for job in jumped:
+    for job in filter(move.may_jump, jobs):
         is_routine = isinstance(job, Routine)
         since = move.jumped_since(job) if is_routine else move.at - _LONGEST_JUMP
         groups.setdefault(since, []).append(job)

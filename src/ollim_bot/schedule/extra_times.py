@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -35,10 +34,10 @@ from ollim_bot.domain.schedule import (
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.text import literal, one_line
 from ollim_bot.domain.travel import ZoneMove
-from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
+from ollim_bot.schedule.scheduler import DueSource
 from ollim_bot.store.calendars import copies_stamp, readable_copies
 from ollim_bot.store.item_answers import follow_job, show_again
 from ollim_bot.store.steps import quiet_settings
@@ -46,11 +45,8 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 _MINUTE = timedelta(minutes=1)
-_NEXT_TRY = timedelta(seconds=10)
 # Enough for a line that is due every minute and was missed for days.
 _MOST = 5000
-
-_logger = logging.getLogger(__name__)
 
 
 class HeadsUp(NamedTuple):
@@ -91,12 +87,13 @@ def announcement(spec: JobSpec, moment: datetime, now: datetime) -> str:
     return f"in {duration_in_words(left)}: {spec.owner_title}"
 
 
-class HeadsUps:
+class HeadsUps(DueSource):
     """Sends each heads-up once, and none when its moment has come.
 
-    Of several that are due at once for one job, only the newest is sent. `is_behind` says that some
-    could not be recorded, which are tried again.
+    Of several that are due at once for one job, only the newest is sent.
     """
+
+    counts_from_heartbeat = True
 
     def __init__(self, store: Store, index: JobIndex, poster: MessagePoster, clock: Clock) -> None:
         self._store = store
@@ -104,25 +101,24 @@ class HeadsUps:
         self._poster = poster
         self._clock = clock
         self._agenda: Agenda[JobKey] = Agenda()
-        self._unrecorded: dict[JobKey, datetime] = {}
 
     @property
     def next_at(self) -> datetime | None:
         return self._agenda.next_at
 
-    @property
-    def is_behind(self) -> bool:
-        return bool(self._unrecorded)
-
     async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
-        self._put_all(since)
+        await self.follow_clock(since)
 
     async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
+        """Send or skip what is due of each job, and plan its next."""
         for key, at in self._agenda.due(now):
-            first = min(at, self._unrecorded.pop(key, at))
             job = job_of(self._index, key)
             if isinstance(job, Routine | Reminder):
-                await self._send(job, first, now)
+                first = at - datetime.resolution
+                found = heads_ups_between(job, first, now, zone_of(self._clock))
+                step = partial(self._record, job=job, found=found, now=now)
+                await self._store.transact(step)
+                self._put(job, now)
 
     def follow_changes(self, changes: Changes, since: datetime) -> None:
         there = [indexed.job for indexed in (*changes.added, *changes.changed)]
@@ -131,7 +127,6 @@ class HeadsUps:
             key_of(job) for job in there if not job.spec.before
         }:
             self._agenda.remove(key)
-            self._unrecorded.pop(key, None)
         for job in announced:
             self._put(job, since)
 
@@ -142,15 +137,9 @@ class HeadsUps:
                 self._put(job, move.jumped_since(job))
 
     async def follow_clock(self, now: datetime) -> None:
-        self._put_all(now)
-
-    async def close(self) -> None:
-        """Nothing goes on beside the loop."""
-
-    def _put_all(self, after: datetime) -> None:
         for job in scheduled_jobs(self._index):
             if job.spec.before:
-                self._put(job, after)
+                self._put(job, now)
 
     def _put(self, job: Job, after: datetime) -> None:
         """Plan the next heads-up later than `after`."""
@@ -159,21 +148,8 @@ class HeadsUps:
             at = next_heads_up(job, after, zone_of(self._clock))
         if at is None:
             self._agenda.remove(key)
-            self._unrecorded.pop(key, None)
         else:
             self._agenda.put(key, at)
-
-    async def _send(self, job: ScheduledJob, since: datetime, now: datetime) -> None:
-        """Send or skip the heads-ups of the job from `since` until `now`, and plan the next."""
-        found = heads_ups_between(job, since - datetime.resolution, now, zone_of(self._clock))
-        try:
-            await self._store.transact(lambda tx: self._record(tx, job, found, now))
-        except StorageError:
-            _logger.warning("A heads-up could not be recorded", exc_info=True)
-            self._unrecorded[key_of(job)] = since
-            self._agenda.put(key_of(job), now + _NEXT_TRY)
-        else:
-            self._put(job, now)
 
     def _record(
         self, tx: Transaction, job: ScheduledJob, found: list[HeadsUp], now: datetime
@@ -183,7 +159,11 @@ class HeadsUps:
             if tx.ledger.has(each.occurrence):
                 continue
             is_newest = number == len(found) and each.moment > now
-            reason = _obstacle(tx, job, each, now) if is_newest else SkipReason.SUPERSEDED
+            reason = None if is_newest else SkipReason.SUPERSEDED
+            if is_newest and tx.skips.get().has(each.occurrence.whole):
+                reason = SkipReason.POLICY
+            elif is_newest and not job.must and is_quiet(quiet_settings(tx), now):
+                reason = SkipReason.QUIET
             if reason is None:
                 self._poster.add_to_log(tx, _message(job, each, tx.now))
             begun = claiming_row(each.occurrence, max(now, each.at), {"job": title})
@@ -198,14 +178,6 @@ def heads_up_end(
         return LedgerRow(now, OccurrenceState.DONE.value, occurrence, {"job": title, **PLAINLY})
     facts = {"job": title, "reason": reason.value}
     return LedgerRow(now, OccurrenceState.SKIPPED.value, occurrence, facts)
-
-
-def _obstacle(tx: Transaction, job: ScheduledJob, one: HeadsUp, now: datetime) -> SkipReason | None:
-    if tx.skips.get().has(one.occurrence.whole):
-        return SkipReason.POLICY
-    if not job.must and is_quiet(quiet_settings(tx), now):
-        return SkipReason.QUIET
-    return None
 
 
 def _message(job: ScheduledJob, one: HeadsUp, now: datetime) -> ChatMessage:
@@ -226,7 +198,7 @@ def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-class Nags:
+class Nags(DueSource):
     """Shows each planned time of an open item once, as a new message.
 
     After downtime only the newest time is shown. It ends when the job is paused or its file is
@@ -238,19 +210,15 @@ class Nags:
         self._index = index
         self._agenda: Agenda[str] = Agenda()
         self._items_changed = asyncio.Event()
-        self._items_changed.set()
+        self._has_read_items = False
         # At a start any job may have changed.
         self._has_changed_jobs = True
+        self._was_set_back = False
         self._watches = ExitStack()
 
     @property
     def next_at(self) -> datetime | None:
         return self._agenda.next_at
-
-    @property
-    def is_behind(self) -> bool:
-        """Never: the planned time of an item is in the ledger, also while it cannot be shown."""
-        return False
 
     async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
         """Notice new and answered items from now on."""
@@ -260,60 +228,37 @@ class Nags:
         self._watches.close()
 
     async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
-        if self._has_changed_jobs:
-            self._has_changed_jobs = False
-            try:
-                await self._store.transact(self._follow_jobs)
-            except StorageError:
-                _logger.warning("Due items could not follow their jobs", exc_info=True)
-                self._has_changed_jobs = True
+        if self._has_changed_jobs or self._was_set_back:
+            await self._store.transact(partial(self._follow_jobs_and_clock, now=now))
+            self._has_changed_jobs = self._was_set_back = False
         if self._items_changed.is_set():
-            await self._read_items()
+            self._items_changed.clear()
+            self._has_read_items = False
+        if not self._has_read_items:
+            items = await self._store.read(lambda tx: tx.due_items.to_come_again())
+            self._agenda, self._has_read_items = Agenda(), True
+            for item in items:
+                if item.again_at is not None:
+                    self._agenda.put(item.key, item.again_at)
         for key, _ in self._agenda.due(now):
-            try:
-                await self._store.transact(partial(self._show, key=key, now=now))
-            except StorageError:
-                _logger.warning("A due item could not be shown again", exc_info=True)
-                self._agenda.put(key, now + _NEXT_TRY)
+            await self._store.transact(partial(self._show, key=key, now=now))
 
     def follow_changes(self, changes: Changes, since: datetime) -> None:  # noqa: ARG002
         """An open item keeps the nag that its job had when it came."""
         self._has_changed_jobs |= bool(changes.added or changes.changed or changes.removed)
 
-    async def follow_zone(self, move: ZoneMove, now: datetime) -> None:
-        """An open item comes again after its pause, by any clock."""
-
-    async def follow_clock(self, now: datetime) -> None:
+    async def follow_clock(self, now: datetime) -> None:  # noqa: ARG002
         """After the clock was set back, bring no time later than its pause."""
+        self._was_set_back = True
 
-        def step(tx: Transaction) -> None:
-            for item in tx.due_items.to_come_again():
-                nag, at = item.nag, item.again_at
-                if nag is not None and at is not None and at > now + nag.pause:
-                    tx.due_items.put(replace(item, again_at=now + nag.pause))
-
-        try:
-            await self._store.transact(step)
-        except StorageError:
-            _logger.warning("Due items could not follow the clock", exc_info=True)
-
-    def _follow_jobs(self, tx: Transaction) -> None:
+    def _follow_jobs_and_clock(self, tx: Transaction, now: datetime) -> None:
         for item in tx.due_items.open():
             if item.nag is not None:
                 follow_job(tx, item, self._job(item))
-
-    async def _read_items(self) -> None:
-        self._items_changed.clear()
-        try:
-            items = await self._store.read(lambda tx: tx.due_items.to_come_again())
-        except StorageError:
-            _logger.warning("The due items cannot be read", exc_info=True)
-            self._items_changed.set()
-            return
-        self._agenda = Agenda()
-        for item in items:
-            if item.again_at is not None:
-                self._agenda.put(item.key, item.again_at)
+        for item in tx.due_items.to_come_again() if self._was_set_back else ():
+            nag, at = item.nag, item.again_at
+            if nag is not None and at is not None and at > now + nag.pause:
+                tx.due_items.put(replace(item, again_at=now + nag.pause))
 
     def _show(self, tx: Transaction, key: str, now: datetime) -> None:
         item = tx.due_items.get(key)
@@ -325,12 +270,14 @@ class Nags:
         return job_of(self._index, JobKey(occurrence.kind, occurrence.job_id))
 
 
-class Departures:
+class Departures(DueSource):
     """Sends each heads-up once, and none when its event has begun or while it is quiet.
 
     It follows the copies of the calendars: an event that is moved is told for its new time, one
     that is cancelled not at all, and one that is found late at once.
     """
+
+    counts_from_heartbeat = True
 
     def __init__(self, store: Store, paths: DataPaths, poster: MessagePoster, clock: Clock) -> None:
         self._store = store
@@ -342,18 +289,13 @@ class Departures:
         self._departures: Sequence[Departure] = ()
         self._recorded: set[Occurrence] = set()
         self._next_at: datetime | None = None
-        self._unrecorded_since: datetime | None = None
         self._config_changed = asyncio.Event()
-        self._config_changed.set()
+        self._has_read_config = False
         self._watches = ExitStack()
 
     @property
     def next_at(self) -> datetime | None:
         return self._next_at
-
-    @property
-    def is_behind(self) -> bool:
-        return self._unrecorded_since is not None
 
     async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
         """Notice a new value of the setting from now on."""
@@ -363,53 +305,32 @@ class Departures:
         self._watches.close()
 
     async def serve_due(self, since: datetime, now: datetime) -> None:
-        since = min(since, self._unrecorded_since or since)
-        try:
-            await self._follow_config()
-            await self._follow_calendars()
-            due = [each for each in self._departures if _is_due(each, since, now)]
-            new = [each for each in due if each.occurrence not in self._recorded]
-            if new:
-                await self._store.transact(lambda tx: self._record(tx, new, now))
-                self._recorded |= {each.occurrence for each in new}
-        except StorageError:
-            _logger.warning("A time to leave could not be recorded", exc_info=True)
-            self._unrecorded_since, self._next_at = since, now + timedelta(seconds=10)
-            return
-        self._unrecorded_since = None
-        self._next_at = next((each.at for each in self._departures if each.at > now), None)
-
-    def follow_changes(self, changes: Changes, since: datetime) -> None:
-        """No job file says anything about events."""
-
-    async def follow_zone(self, move: ZoneMove, now: datetime) -> None:
-        """An event is at its moment by any clock."""
-
-    async def follow_clock(self, now: datetime) -> None:
-        """What was told stays told."""
-
-    async def _follow_config(self) -> None:
+        """What is due is where it is time to leave, or was since the last look."""
         if self._config_changed.is_set():
             self._config_changed.clear()
-            try:
-                minutes = await self._store.read(lambda tx: tx.config.get().travel_minutes)
-            except StorageError:
-                self._config_changed.set()
-                raise
+            self._has_read_config = False
+        if not self._has_read_config:
+            minutes = await self._store.read(lambda tx: tx.config.get().travel_minutes)
+            self._has_read_config = True
             if minutes != self._minutes:
                 self._minutes, self._stamp, self._departures = minutes, None, ()
-
-    async def _follow_calendars(self) -> None:
-        if self._minutes is None:
-            return
-        stamp = await asyncio.to_thread(copies_stamp, self._paths)
-        if stamp == self._stamp:
-            return
-        self._departures = departures(
-            await asyncio.to_thread(readable_copies, self._paths), self._minutes
-        )
-        self._stamp = stamp
-        self._recorded &= {each.occurrence for each in self._departures}
+        if self._minutes is not None:
+            stamp = await asyncio.to_thread(copies_stamp, self._paths)
+            if stamp != self._stamp:
+                copies = await asyncio.to_thread(readable_copies, self._paths)
+                self._departures, self._stamp = departures(copies, self._minutes), stamp
+                self._recorded &= {each.occurrence for each in self._departures}
+        new = [
+            each
+            for each in self._departures
+            if each.at <= now
+            and (each.begins > now or each.at > since)
+            and each.occurrence not in self._recorded
+        ]
+        if new:
+            await self._store.transact(lambda tx: self._record(tx, new, now))
+            self._recorded |= {each.occurrence for each in new}
+        self._next_at = next((each.at for each in self._departures if each.at > now), None)
 
     def _record(self, tx: Transaction, due: Sequence[Departure], now: datetime) -> None:
         quiet = quiet_settings(tx)
@@ -428,12 +349,7 @@ class Departures:
             tx.ledger.append(begun, end)
 
 
-def _is_due(departure: Departure, since: datetime, now: datetime) -> bool:
-    """Whether it is time to leave, or was since the last look."""
-    return departure.at <= now and (departure.begins > now or departure.at > since)
-
-
-class TimerCards:
+class TimerCards(DueSource):
     """Shows a card for each timer, from its file on until it is over or its file is gone.
 
     A timer that a run has set by itself has none: its ping is all that it may say.
@@ -447,27 +363,13 @@ class TimerCards:
         self._running: dict[str, Reminder] = {}
         self._gone: dict[str, Reminder] = {}
 
-    @property
-    def next_at(self) -> datetime | None:
-        """None: what a timer reminds of comes as any reminder does."""
-        return None
-
-    @property
-    def is_behind(self) -> bool:
-        return False
-
     async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
         timers = map(_timer, scheduled_jobs(self._index))
         self._running = {each.spec.id: each for each in timers if each}
 
     async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
-        if not (self._running or self._gone):
-            return
-        try:
+        if self._running or self._gone:
             await self._store.transact(self._show)
-        except StorageError:
-            _logger.warning("The card of a timer could not be written", exc_info=True)
-        else:
             self._running, self._gone = {}, {}
 
     def follow_changes(self, changes: Changes, since: datetime) -> None:  # noqa: ARG002
@@ -483,12 +385,6 @@ class TimerCards:
     async def follow_zone(self, move: ZoneMove, now: datetime) -> None:  # noqa: ARG002
         """Its end is shown by the new clock."""
         await self.start(now, now)
-
-    async def follow_clock(self, now: datetime) -> None:
-        """A timer ends at its moment by any clock."""
-
-    async def close(self) -> None:
-        """Nothing goes on beside the loop."""
 
     def _show(self, tx: Transaction) -> None:
         now = self._clock.now()

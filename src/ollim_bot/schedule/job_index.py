@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from ollim_bot.clock import zone_of
 from ollim_bot.domain.answer_plans import with_plan
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.jobs import Job, Reminder, Routine, list_names
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
+from ollim_bot.logs import refusal_logged, unless_refused
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
 from ollim_bot.schedule.watcher import SCAN_SECONDS
+from ollim_bot.store.answer_plans import follow_plans
 from ollim_bot.store.calendars import CalendarFiles, sources_stamp
 from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.files import OsDisk, Stamp, stamps, touched
@@ -28,6 +30,7 @@ from ollim_bot.store.job_files import JobFolders, job_folders
 from ollim_bot.store.job_folder import Readings, kept_versions
 from ollim_bot.store.job_formats import ALLOWED_TOOLS, JobReading
 from ollim_bot.store.job_types import JOB_TYPES
+from ollim_bot.store.store import Store
 
 # Editors that empty a file before they write it, or save by renaming, finish within these times.
 SECONDS_TO_MEND = 1.0
@@ -108,15 +111,6 @@ def states_after(
     return after
 
 
-def holder_of(
-    rivals: Sequence[FileState], before: IndexedJob | None, armed: Mapping[JobKey, str]
-) -> FileState:
-    """The one that had the id before, also before a restart; else the first by name."""
-    same = [file for file in rivals if before is not None and file.path == before.path]
-    jobs = [file.job for file in rivals if file.job is not None]
-    return same[0] if same else rivals[holder_among(jobs, armed)]
-
-
 def problem_of(kind: JobKind, file: FileState) -> FileProblem:
     """The problem of a file that cannot be read as a job."""
     problems = "; ".join(problem.sentence(file.shown) for problem in file.reading.problems)
@@ -127,25 +121,6 @@ def problem_of(kind: JobKind, file: FileState) -> FileProblem:
     )
     stands_at = file.since + SECONDS_TO_MEND
     return FileProblem(file.shown, f"{_ended(problems)} {end}", stands_at, kind)
-
-
-def open_patterns(kind: JobKind, file: FileState) -> Iterator[FileProblem]:
-    """The patterns of a valid job that allow nothing."""
-    found = [each for each in file.reading.warnings if each.field == ALLOWED_TOOLS]
-    if found and file.is_right:
-        sentence = _ended("; ".join(each.sentence(file.shown) for each in found))
-        stands_at = file.since + SECONDS_TO_MEND
-        yield FileProblem(f"{file.shown} tools", sentence, stands_at, kind)
-
-
-def duplicate_problem(rivals: Sequence[FileState], holder: FileState) -> FileProblem:
-    """The problem of an id that several valid files claim."""
-    assert holder.job is not None
-    job_id, files = holder.job.spec.id, [file.shown for file in rivals]
-    sentence = str(DuplicateId(job_id, files, holder.shown))
-    stands_at = max(file.since for file in rivals) + SECONDS_TO_MEND
-    kind = holder.job.kind
-    return FileProblem(f"{kind} {job_id}", sentence, stands_at, kind)
 
 
 def _ended(sentence: str) -> str:
@@ -171,9 +146,6 @@ class IndexState:
     refusals: Mapping[JobKind, FileProblem] = field(default_factory=dict)
     settles_at: float | None = None
     armed: Mapping[JobKey, str] = field(default_factory=dict)
-
-    def settles_in(self, now: float) -> float | None:
-        return None if self.settles_at is None else self.settles_at - now
 
     def touched(self, versions: Versions) -> dict[JobKind, set[str]]:
         """The names of the files of each kind that were written or removed since this look."""
@@ -211,8 +183,14 @@ class IndexState:
         jobs, doubles = self._assign_ids(files)
         every = [(kind, file) for kind, own in files.items() for file in own.values()]
         wrong = [problem_of(kind, file) for kind, file in every if file.reading.problems]
-        open_ended = [each for kind, file in every for each in open_patterns(kind, file)]
-        problems = [*refusals.values(), *wrong, *doubles, *open_ended]
+        problems = [*refusals.values(), *wrong, *doubles]
+        for kind, file in every:
+            # The patterns of a valid job that allow nothing.
+            unknown = [each for each in file.reading.warnings if each.field == ALLOWED_TOOLS]
+            if unknown and file.is_right:
+                sentence = _ended("; ".join(each.sentence(file.shown) for each in unknown))
+                stands_at = file.since + SECONDS_TO_MEND
+                problems.append(FileProblem(f"{file.shown} tools", sentence, stands_at, kind))
         moments = [problem.stands_at for problem in problems]
         moments += [file.settles_at for _, file in every if not file.is_right]
         settles_at = min((moment for moment in moments if moment > now), default=None)
@@ -237,9 +215,16 @@ class IndexState:
             if len(rivals) > 1:
                 right = [file for file in rivals if file.is_right]
                 rivals = right or rivals
-                holder = holder_of(rivals, before, self.armed)
+                # The one that had the id before, also before a restart; else the first by name.
+                same = [file for file in rivals if before is not None and file.path == before.path]
+                known = [file.job for file in rivals if file.job is not None]
+                holder = same[0] if same else rivals[holder_among(known, self.armed)]
                 if len(right) > 1:
-                    doubles.append(duplicate_problem(right, holder))
+                    names = [file.shown for file in right]
+                    sentence = str(DuplicateId(key.id, names, holder.shown))
+                    stands_at = max(file.since for file in right) + SECONDS_TO_MEND
+                    kind = JobKind(key.kind)
+                    doubles.append(FileProblem(f"{kind} {key.id}", sentence, stands_at, kind))
             # The object from before if the job is unchanged, because identity compares fastest.
             is_same = before and before.job is holder.job and before.path is holder.path
             assert holder.job is not None
@@ -259,23 +244,17 @@ class SharedFiles:
         """The files written or removed since the last call; none at the first call."""
         paths, known = self._paths, self._known
         single = (paths.identity, paths.user, paths.tasks, paths.tool_policy)
-        found = stamps((*single, *paths.skills.glob("*/*.md"), *self._calendar_files()))
+        sources = sources_stamp(paths)
+        # What says which files are read as calendars is read again when it has changed.
+        if sources != self._calendars[0]:
+            with suppress(StorageError):
+                names = [each.file for each in CalendarFiles(paths).sources()]
+                self._calendars = sources, [paths.root / name for name in names if name]
+        found = stamps((*single, *paths.skills.glob("*/*.md"), *self._calendars[1]))
         self._known = found
         if known is None or known == found:
             return frozenset()
         return {Path(name) for name in {*known, *found} if known.get(name) != found.get(name)}
-
-    def _calendar_files(self) -> Sequence[Path]:
-        """The files that are read as calendars; what says so is read again when it has changed."""
-        sources = sources_stamp(self._paths)
-        if sources != self._calendars[0]:
-            with suppress(StorageError):
-                names = [each.file for each in CalendarFiles(self._paths).sources()]
-                self._calendars = sources, [self._paths.root / name for name in names if name]
-        return self._calendars[1]
-
-
-_logger = logging.getLogger(__name__)
 
 
 _MOST_TOLD_AT_ONCE = 5
@@ -373,8 +352,21 @@ class JobIndex:
             now, before = self._clock.monotonic(), self.jobs
             self._state, waits, took = await asyncio.to_thread(self._looked, now)
             told = await self._tell(self._state.problems, now)
-            changes = _changes(before, self._state.jobs, told, min(waits, default=None))
-            return replace(changes, rest=rest_after(took))
+            after, look_again_in = self._state.jobs, min(waits, default=None)
+            if before is after:
+                return Changes((), (), (), told, look_again_in, rest_after(took))
+            return Changes(
+                [job for key, job in after.items() if key not in before],
+                [
+                    job
+                    for key, job in after.items()
+                    if key in before and job is not before[key] and job != before[key]
+                ],
+                [job for key, job in before.items() if key not in after],
+                told,
+                look_again_in,
+                rest_after(took),
+            )
 
     def _looked(self, now: float) -> tuple[IndexState, list[float], float]:
         """Look at the files now.
@@ -382,10 +374,18 @@ class JobIndex:
         Returns the state, the seconds until each further change, and the CPU seconds of a look that
         finds nothing new.
         """
-        if not self._kept:
-            self._kept = {kind: self._copies_of(kind) for kind in self._folders}
+        for kind in self._folders if not self._kept else ():
+            self._kept[kind] = {}
+            with refusal_logged(f"The last good {kind}s could not be read"):
+                self._kept[kind] = self._copies[kind].all()
         before, began = self._state, time.thread_time()
-        versions, refused = self._look_at_folders()
+        versions: dict[JobKind, Readings[Any]] = {}
+        refused: dict[JobKind, str] = {}
+        for kind, folder in self._folders.items():
+            try:
+                versions[kind] = folder.look()
+            except Unreadable as refusal:
+                refused[kind] = str(refusal)
         names, shared = before.touched(versions), self._shared.touched()
         took = 0.0 if any(names.values()) else time.thread_time() - began
         # The start of the bot has already noted all changes before the first look.
@@ -396,25 +396,25 @@ class JobIndex:
         state = before.after(versions, refused, self._folders, self._kept, now)
         if state is not before:
             self._keep_last_good(state, now)
-        waits = (state.settles_in(now), self._hand_edits.settle(), self._settle_shared(now, shared))
-        return state, [each for each in waits if each is not None], took
-
-    def _look_at_folders(self) -> tuple[dict[JobKind, Readings[Any]], dict[JobKind, str]]:
-        """What the folders hold now, and a sentence for each that cannot be listed."""
-        versions: dict[JobKind, Readings[Any]] = {}
-        refused: dict[JobKind, str] = {}
-        for kind, folder in self._folders.items():
-            try:
-                versions[kind] = folder.look()
-            except Unreadable as refusal:
-                refused[kind] = str(refusal)
-        return versions, refused
+        waits = [] if state.settles_at is None else [state.settles_at - now]
+        if (unseen := self._hand_edits.settle()) is not None:
+            waits.append(unseen)
+        # The shared files are checked once their writer has had time to end.
+        changed_at = now if shared else self._shared_changed_at
+        if changed_at is not None and changed_at + SECONDS_TO_MEND <= now:
+            changed_at = None
+            self._check_shared()
+        elif changed_at is not None:
+            waits.append(changed_at + SECONDS_TO_MEND - now)
+        self._shared_changed_at = changed_at
+        return state, waits, took
 
     def _keep_last_good(self, state: IndexState, now: float) -> None:
         """Keep copies of the last valid versions of files that stay wrong."""
         for kind in state.files.keys() - state.refusals.keys():
             kept, copies, files = self._kept[kind], self._copies[kind], state.files[kind]
-            try:
+            # The version stays in use all the same, but not beyond a restart.
+            with refusal_logged(f"The last good {kind} could not be kept"):
                 for name in [each for each in kept if each not in files or files[each].is_right]:
                     copies.drop(name)
                     del kept[name]
@@ -423,28 +423,6 @@ class JobIndex:
                     if is_wrong and file.job is not None and kept.get(name) != file.job:
                         copies.keep(name, file.job)
                         kept[name] = file.job
-            except StorageError:  # the version stays in use, but not beyond a restart
-                _logger.warning("The last good %s could not be kept", kind, exc_info=True)
-
-    def _copies_of(self, kind: JobKind) -> dict[str, Job]:
-        try:
-            return self._copies[kind].all()
-        except StorageError:
-            _logger.warning("The last good %ss could not be read", kind, exc_info=True)
-            return {}
-
-    def _settle_shared(self, now: float, touched: Set[Path]) -> float | None:
-        """Check the shared files once their writer has had time to end; None if that is done."""
-        if touched:
-            self._shared_changed_at = now
-        if self._shared_changed_at is None:
-            return None
-        left = self._shared_changed_at + SECONDS_TO_MEND - now
-        if left > 0:
-            return left
-        self._shared_changed_at = None
-        self._check_shared()
-        return None
 
     async def _tell(self, problems: Sequence[FileProblem], now: float) -> Sequence[str]:
         there = {problem.key for problem in problems}
@@ -455,7 +433,13 @@ class JobIndex:
             if problem.key in self._told:
                 await self._teller.forget(self._told[problem.key])
             self._told[problem.key] = problem.sentence
-        sentences = _in_short([problem.sentence for problem in new])
+        sentences = [problem.sentence for problem in new]
+        if (more := len(sentences) - _MOST_TOLD_AT_ONCE) > 0:
+            # A folder full of wrong files must not cause a hundred notices.
+            are, them = ("mistake is", "it") if more == 1 else ("mistakes are", "them")
+            lists = list_names([f"`ollim-bot {kind} list`" for kind in JobKind], str, "and")
+            rest = f"{more} more {are} in job files. {lists} show {them}."
+            sentences = [*sentences[:_MOST_TOLD_AT_ONCE], rest]
         for_reminder = any(problem.kind is JobKind.REMINDER for problem in new)
         for sentence in sentences:
             await self._teller.tell(sentence, for_reminder=for_reminder)
@@ -479,33 +463,51 @@ def rest_after(took: float) -> float:
     return min(max(SCAN_SECONDS, took / _MOST_OF_A_CORE), _LONGEST_REST)
 
 
-def _in_short(sentences: Sequence[str]) -> Sequence[str]:
-    """Limit the notices: a folder full of wrong files must not cause a hundred."""
-    more = len(sentences) - _MOST_TOLD_AT_ONCE
-    if more <= 0:
-        return sentences
-    are, them = ("mistake is", "it") if more == 1 else ("mistakes are", "them")
-    lists = list_names([f"`ollim-bot {kind} list`" for kind in JobKind], str, "and")
-    rest = f"{more} more {are} in job files. {lists} show {them}."
-    return [*sentences[:_MOST_TOLD_AT_ONCE], rest]
+class AnswerPlans:
+    """Keeps the plans of answers in step with the jobs, and the index with the plans."""
 
+    def __init__(self, store: Store, index: JobIndex, clock: Clock) -> None:
+        self._store = store
+        self._index = index
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._watches = ExitStack()
+        self._jobs: list[Routine] = []
+        self._has_followed = False
 
-def _changes(
-    before: Mapping[JobKey, IndexedJob],
-    after: Mapping[JobKey, IndexedJob],
-    problems: Sequence[str],
-    look_again_in: float | None,
-) -> Changes:
-    if before is after:
-        return Changes(problems=problems, look_again_in=look_again_in)
-    return Changes(
-        added=[job for key, job in after.items() if key not in before],
-        changed=[
-            job
-            for key, job in after.items()
-            if key in before and job is not before[key] and job != before[key]
-        ],
-        removed=[job for key, job in before.items() if key not in after],
-        problems=problems,
-        look_again_in=look_again_in,
-    )
+    def watch(self) -> None:
+        """Notice answers, and ends without any, from now on."""
+        self._watches.enter_context(self._store.changes("due_items", "ledger", event=self._changed))
+
+    def close(self) -> None:
+        self._watches.close()
+
+    def note_jobs(self) -> None:
+        """To be called when jobs have changed."""
+        every = (indexed.job for indexed in self._index.jobs.values())
+        self._jobs = [job for job in every if isinstance(job, Routine) and job.follows_answers]
+        self._changed.set()
+
+    async def follow(self, since: datetime, *, has_moved: bool = False) -> Changes:
+        """Follow the jobs and the answers; the result has the jobs with another next moment."""
+        is_used = bool(self._jobs or self._index.days or not self._has_followed)
+        if not (is_used and (has_moved or self._changed.is_set())):
+            return Changes()
+        self._changed.clear()
+        before, zone, jobs = self._index.days, zone_of(self._clock), self._jobs
+        following = self._store.transact(
+            lambda tx: follow_plans(tx, jobs, zone, since, has_moved=has_moved)
+        )
+        days = await unless_refused("What follows an answer could not be planned", following)
+        if days is None:
+            self._changed.set()
+            return Changes()
+        self._index.days, self._has_followed = days, True
+        names = {name for name in before.keys() | days.keys() if before.get(name) != days.get(name)}
+        found = (self._index.jobs.get(JobKey(JobKind.ROUTINE, name)) for name in sorted(names))
+        planned = [
+            replace(each, job=with_plan(each.job, days.get(each.job.spec.id)))
+            for each in found
+            if each is not None
+        ]
+        return Changes(changed=planned)

@@ -1,34 +1,33 @@
-"""What the scheduler records about itself: armed jobs, the heartbeat, and checkpoints."""
+"""What the scheduler records about itself: armed jobs, the heartbeat, and the owner's zone."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
 
-from ollim_bot.clock import zone_of
+from ollim_bot.clock import MovableClock, zone_of
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, Reminder, Routine
+from ollim_bot.domain.moments import zone_named
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.run_history import STARTED
-from ollim_bot.domain.schedule import key_of
-from ollim_bot.domain.travel import ZoneMove
-from ollim_bot.errors import StorageError
+from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, occurrence_at
+from ollim_bot.domain.travel import PlannedZone, ZoneMove, follows_zone
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import Changes
-from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 # How long only changes are written, before all jobs are compared with the ledger again.
 _TRUSTED = timedelta(days=1)
 _BETWEEN_BEATS = timedelta(seconds=30)
 _BETWEEN_CHECKPOINTS = timedelta(hours=1)
-
-_logger = logging.getLogger(__name__)
 
 
 class ArmedJobs:
@@ -134,7 +133,8 @@ class Heartbeat:
 
     async def start(self, now: datetime) -> None:
         row = LedgerRow(now, STARTED)
-        await kept("The start", self._store.transact(lambda tx: tx.ledger.append(row)))
+        written = self._store.transact(lambda tx: tx.ledger.append(row))
+        await unless_refused("The start could not be written down", written)
 
     async def beat(self, now: datetime) -> None:
         """Record that everything due until `now` is claimed. Cheap to call often."""
@@ -142,7 +142,8 @@ class Heartbeat:
         if last is not None and last <= now < last + _BETWEEN_BEATS:
             return
         self._beat_at = now
-        await kept("The heartbeat", asyncio.to_thread(self._file.write, now))
+        written = asyncio.to_thread(self._file.write, now)
+        await unless_refused("The heartbeat could not be written down", written)
         if self._checkpoint_at is None or now - self._checkpoint_at > _BETWEEN_CHECKPOINTS:
             await self.checkpoint(now, now)
 
@@ -150,7 +151,7 @@ class Heartbeat:
         """Record the unfinished occurrences, and until when everything due is claimed."""
         self._checkpoint_at = now
         write = self._store.transact(lambda tx: tx.ledger.checkpoint(now, watched_until))
-        await kept("A checkpoint", write)
+        await unless_refused("A checkpoint could not be written down", write)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,143 @@ class ScheduleRecords:
     zone: OwnerZone
 
 
-async def kept(what: str, write: Awaitable[None]) -> None:
-    """Await `write`, and log a failure."""
-    try:
-        await write
-    except StorageError:
-        _logger.warning("%s could not be written down", what, exc_info=True)
+class OwnerZone:
+    """Moves the clock to the zone of the configuration, and remembers where the schedule is.
+
+    `default` is the zone while the configuration names none.
+    """
+
+    def __init__(self, store: Store, clock: MovableClock, default: tzinfo) -> None:
+        self._store = store
+        self._clock = clock
+        self._default = default
+        self._config_changed = asyncio.Event()
+        self._config_changed.set()
+        self._watches = ExitStack()
+
+    async def set_clock(self) -> None:
+        """Let the clock show the chosen zone."""
+        self._clock.set_zone(await self._chosen())
+
+    def watch(self, woken: asyncio.Event) -> None:
+        """Set `woken` when the configuration has changed."""
+        for event in (self._config_changed, woken):
+            self._watches.enter_context(self._store.changes("config", event=event))
+
+    def close(self) -> None:
+        self._watches.close()
+
+    async def last_move(self, watched_until: datetime, jobs: Sequence[Job]) -> ZoneMove | None:
+        """The move that the last process did not make, or did not finish; the clock is moved."""
+        planned = await self._store.read(lambda tx: tx.zone.get())
+        await self.set_clock()
+        before, after = zone_named(planned.name) if planned.name else None, zone_of(self._clock)
+        if before is None or str(before) == str(after):
+            return None
+        return await self._noted(ZoneMove(watched_until, before, after), jobs)
+
+    async def next_move(self, now: datetime, jobs: Sequence[Job]) -> ZoneMove | None:
+        """The move that the owner has asked for since; the clock is as it was."""
+        if not self._config_changed.is_set():
+            return None
+        before, after = zone_of(self._clock), await self._chosen()
+        if str(before) == str(after):
+            return None
+        return await self._noted(ZoneMove(now, before, after), jobs)
+
+    async def _noted(self, move: ZoneMove, jobs: Sequence[Job]) -> ZoneMove:
+        """The move with the reminders that have come, also since a crash cut off the records."""
+        reminders = [job for job in jobs if isinstance(job, Reminder) and follows_zone(job)]
+
+        def came(tx: Transaction) -> frozenset[JobKey]:
+            found = [(each, each.due(move.before).astimezone(UTC)) for each in reminders]
+            return frozenset(
+                key_of(each)
+                for each, due in found
+                if due <= move.at.astimezone(UTC) or tx.ledger.has(occurrence_at(each, due))
+            )
+
+        return replace(move, came=await self._store.read(came))
+
+    def follow(self, move: ZoneMove) -> None:
+        self._clock.set_zone(move.after)
+
+    async def note_planned(self) -> None:
+        """Remember that the schedule is planned in the zone of the clock."""
+        planned = PlannedZone(str(zone_of(self._clock)))
+        if await self._store.read(lambda tx: tx.zone.get()) != planned:
+            await self._store.transact(lambda tx: tx.zone.put(planned))
+
+    async def _chosen(self) -> tzinfo:
+        self._config_changed.clear()
+        name = await self._store.read(lambda tx: tx.config.get().timezone)
+        return (zone_named(name) if name else None) or self._default
+
+
+class MachineZoneWatch:
+    """Offers the owner the machine's zone when the machine has moved to another, once each time.
+
+    It changes nothing. `look` gives the machine's zone as of now; `tell` gets the sentence, and a
+    key that is told once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tell: Callable[[str, str], Awaitable[object]],
+        look: Callable[[], tzinfo | None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._tell = tell
+        self._look = look
+
+    async def run(self) -> None:
+        """Look each minute until cancelled."""
+        seen = await asyncio.to_thread(self._look)
+        while True:
+            await self._clock.sleep(60.0)
+            before, seen = seen, await asyncio.to_thread(self._look)
+            own = zone_of(self._clock)
+            # An owner whose zone was never the machine's, or who chose one, does not follow it.
+            if seen is None or str(seen) == str(before) or str(own) != str(before):
+                continue
+            if await self._store.read(lambda tx: tx.config.get().timezone) is None:
+                sentence = (
+                    f"Your computer is on {seen} time now; I still use {own}. "
+                    f"`/config timezone {seen}` changes that."
+                )
+                await self._tell(sentence, f"zone {seen} {self._clock.now().isoformat()}")
+
+
+def move_skips(
+    tx: Transaction, jobs: Sequence[ScheduledJob], move: ZoneMove, now: datetime
+) -> Skips:
+    """Skip by the new clock what the owner wants skipped, and what came by the old clock.
+
+    A move that a crash has cut off is made again, and changes nothing then.
+    """
+    before, zone = tx.skips.get(), str(move.after)
+    if before.zone == zone:
+        return before
+    moments = {
+        name: move.moved(before.moments[name])
+        for job in jobs
+        if (name := _name(job)) in before.moments and before.moments[name] > move.at
+    }
+    lived: dict[str, tuple[datetime, ...]] = {}
+    for job in jobs:
+        if isinstance(job, Routine):
+            # The moments of the new clock that came by the old one, or by one before that.
+            moments_of_both = move.lived(job, now)
+            came = {new for new, old in moments_of_both if tx.ledger.has(occurrence_at(job, old))}
+            earlier = before.repetitions.get(_name(job), ())
+            if found := tuple(sorted(came.union(move.shown_again(job, earlier)))):
+                lived[_name(job)] = found
+    return tx.skips.change(lambda skips: skips.moved(zone, moments, lived))
+
+
+def _name(job: ScheduledJob) -> str:
+    kind, job_id = key_of(job)
+    return f"{kind}:{job_id}"

@@ -17,8 +17,7 @@ from ollim_bot.domain.decision import Abandon, Circumstances, decide
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.run_history import RunStory
-from ollim_bot.errors import OllimError, StorageError
+from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.schedule.catch_up import FILE_GONE
 from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence
@@ -116,7 +115,8 @@ class WebhookRuns:
             async with asyncio.TaskGroup() as group:
                 while True:
                     changed.clear()
-                    for one in await self._accepted():
+                    calls, self._place = await self._gate.repeat(self._accepted)
+                    for one in calls:
                         key = _key_of(one)
                         if key in self._waiting:
                             self._waiting[key].append(one)
@@ -125,18 +125,10 @@ class WebhookRuns:
                             group.create_task(self._run_all_of(key))
                     await changed.wait()
 
-    async def _accepted(self) -> list[Occurrence]:
-        """The calls that came since the last look."""
+    async def _accepted(self) -> tuple[list[Occurrence], int]:
+        """The calls that came since the last look, and the place of the next."""
         place = self._place
-        while True:
-            try:
-                calls, self._place = await self._store.read(
-                    lambda tx: tx.webhook_deliveries.open_after(place)
-                )
-                return calls
-            except StorageError:
-                _logger.warning("The accepted calls cannot be read", exc_info=True)
-                await self._clock.sleep(_BETWEEN_TRIES)
+        return await self._store.read(lambda tx: tx.webhook_deliveries.open_after(place))
 
     async def _run_all_of(self, key: JobKey) -> None:
         waiting = self._waiting[key]
@@ -145,42 +137,34 @@ class WebhookRuns:
         del self._waiting[key]
 
     async def _run(self, one: Occurrence, later: Collection[Occurrence]) -> None:
-        async with await self._slot(self._job(one)):
+        job = self._job(one)
+        slot: AbstractAsyncContextManager[None] = nullcontext()
+        if job is not None and not job.is_plain:
+            most = (await self._gate.commit(lambda tx: tx.config.get())).bg_concurrency
+            slot = self._slots.slot((0, next(self._order)), max(1, most - 1))
+        async with slot:
             story = await self._gate.commit(lambda tx: tx.ledger.story(one))
             # While it waited, the file may have changed.
             job = self._job(one)
             if job is None:
-                await self._abandon(story)
+                now = self._clock.now()
+                decision = decide(None, Circumstances(None, now, UTC, story.progress))
+                if isinstance(decision, Abandon):
+                    end = LedgerRow(now, decision.state.value, one, _GONE)
+                    await self._gate.commit(lambda tx: tx.ledger.append(end))
             else:
-                await self._run_to_end(DueOccurrence(job, one), story, later)
+                due = DueOccurrence(job, one)
+                ended = self._dispatch.resume(due, story)
+                await wait_until_set(ended, self._clock, _LONGEST_IN_FRONT)
+                while not ended.is_set() and not later:
+                    await wait_until_set(ended, self._clock, _BETWEEN_TRIES)
+                # Once it has taken long, it must not hold up those that wait behind it.
+                due.overtaken.set()
+                await ended.wait()
         await self._gate.commit(lambda tx: tx.webhook_deliveries.forget_data(one))
-
-    async def _run_to_end(
-        self, due: DueOccurrence, story: RunStory, later: Collection[Occurrence]
-    ) -> None:
-        """Run the call. Once it has taken long, it must not hold up those that wait behind it."""
-        ended = self._dispatch.resume(due, story)
-        await wait_until_set(ended, self._clock, _LONGEST_IN_FRONT)
-        while not ended.is_set() and not later:
-            await wait_until_set(ended, self._clock, _BETWEEN_TRIES)
-        due.overtaken.set()
-        await ended.wait()
 
     def _job(self, one: Occurrence) -> Job | None:
         return job_of(self._index, _key_of(one))
-
-    async def _slot(self, job: Job | None) -> AbstractAsyncContextManager[None]:
-        if job is None or job.is_plain:
-            return nullcontext()
-        most = (await self._gate.commit(lambda tx: tx.config.get())).bg_concurrency
-        return self._slots.slot((0, next(self._order)), max(1, most - 1))
-
-    async def _abandon(self, story: RunStory) -> None:
-        now = self._clock.now()
-        decision = decide(None, Circumstances(None, now, UTC, story.progress))
-        if isinstance(decision, Abandon):
-            end = LedgerRow(now, decision.state.value, story.occurrence, _GONE)
-            await self._gate.commit(lambda tx: tx.ledger.append(end))
 
 
 def _key_of(call: Occurrence) -> JobKey:

@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
 
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.schedule import ASLEEP
 from ollim_bot.domain.travel import ZoneMove
+from ollim_bot.errors import StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.answer_plans import AnswerPlans
-from ollim_bot.schedule.job_index import Changes, JobIndex, job_of
-from ollim_bot.schedule.ledger_records import ScheduleRecords, kept
+from ollim_bot.schedule.job_index import AnswerPlans, Changes, JobIndex, job_of
+from ollim_bot.schedule.ledger_records import ScheduleRecords
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Watcher
 from ollim_bot.store.job_files import JobFileChanges
 
 # Bounds how late an unreported file change, a set clock, or a sleep of the machine is noticed.
 _LONGEST_SLEEP = SCAN_SECONDS
 _SHORTEST_SLEEP = 0.001
+_NOT_ARMED = "The list of jobs could not be written down"
+
+_logger = logging.getLogger(__name__)
 
 
-class DueSource(Protocol):
+class DueSource:
     """One kind of thing that comes due: jobs, heads-ups, or open items that come again.
 
-    `since` is the moment until which all sources have served everything due. Moments are in UTC.
+    `since` is the moment until which the source has served everything due. Moments are in UTC.
+    What the disk refuses, it is asked to serve again.
     """
+
+    # Whether a later start finds what is due from the heartbeat on, which then must wait for it.
+    counts_from_heartbeat = False
 
     @property
     def next_at(self) -> datetime | None:
         """When something is due next; None if nothing is."""
+        return None
 
     @property
     def is_behind(self) -> bool:
         """Whether something due is not recorded yet, so that the heartbeat must wait for it."""
+        return False
 
     async def start(self, since: datetime, now: datetime) -> None:
         """Take up what the last stop left, before any source serves anything."""
@@ -88,6 +98,8 @@ class Scheduler:
         self._plans = plans
         self._clock = clock
         self._watched_until = self._now
+        # The sources that the disk has refused, each with the moment until which it has served.
+        self._refused: dict[DueSource, datetime] = {}
         self._look_at = clock.monotonic() + _LONGEST_SLEEP
         self._looked_at: float | None = None
         self._has_started = asyncio.Event()
@@ -125,7 +137,11 @@ class Scheduler:
                 if next_at is not None:
                     waits.append((next_at - now).total_seconds())
                 is_calm = await self._watcher.wait(max(min(waits), _SHORTEST_SLEEP))
-                if not (is_calm and self._may_rest()):
+                is_early = self._clock.monotonic() < self._look_at
+                next_at = self._next_at
+                # A due job's file is read again before its start.
+                is_due = next_at is not None and next_at <= self._now
+                if not (is_calm and is_early) or is_due:
                     await self._look()
                 await self._tick()
 
@@ -152,9 +168,9 @@ class Scheduler:
         self._zone.watch(self._watcher.woken)
         move = await self._zone.last_move(self._watched_until, self.jobs)
         if move is not None:
-            await self._write_moved(move, now)
+            await unless_refused(_NOT_ARMED, self._armed.move(self.jobs, move, now))
         written = self._armed.write_all(self.jobs, now, self._watched_until)
-        await kept("The list of jobs", written)
+        await unless_refused(_NOT_ARMED, written)
         self._plans.watch()
         self._plans.note_jobs()
         await self._plans.follow(self._watched_until, has_moved=move is not None)
@@ -174,11 +190,9 @@ class Scheduler:
         if not changes:
             return
         written = self._armed.write(changes, self.jobs, self._now, self._watched_until)
-        await kept("The list of jobs", written)
+        await unless_refused(_NOT_ARMED, written)
         self._plans.note_jobs()
-        for source in self._sources:
-            # Not since now: an occurrence between the two readings would be skipped.
-            source.follow_changes(changes, self._watched_until)
+        self._pass_on(changes)
 
     async def _tick(self) -> None:
         now = self._now
@@ -193,7 +207,7 @@ class Scheduler:
         move = await self._zone.next_move(now, self.jobs)
         if move is not None:
             self._zone.follow(move)
-            await self._write_moved(move, now)
+            await unless_refused(_NOT_ARMED, self._armed.move(self.jobs, move, now))
             await self._follow_plans(has_moved=True)
             await self._plan_in_zone(move, now)
         await self._beat(now)
@@ -201,18 +215,19 @@ class Scheduler:
     async def _follow_plans(self, *, has_moved: bool = False) -> None:
         changes = await self._plans.follow(self._watched_until, has_moved=has_moved)
         if changes:
-            for source in self._sources:
-                source.follow_changes(changes, self._watched_until)
+            self._pass_on(changes)
+
+    def _pass_on(self, changes: Changes) -> None:
+        for source in self._sources:
+            # Not since now: an occurrence between the two readings would be skipped.
+            source.follow_changes(changes, self._refused.get(source, self._watched_until))
 
     async def _plan_in_zone(self, move: ZoneMove | None, now: datetime) -> None:
         """Follow the move, if there is one. A crash before its end repeats it."""
         if move is not None:
             for source in self._sources:
                 await source.follow_zone(move, now)
-        await kept("The time zone", self._zone.note_planned())
-
-    async def _write_moved(self, move: ZoneMove, now: datetime) -> None:
-        await kept("The list of jobs", self._armed.move(self.jobs, move, now))
+        await unless_refused("The time zone could not be written down", self._zone.note_planned())
 
     @property
     def jobs(self) -> list[Job]:
@@ -221,7 +236,14 @@ class Scheduler:
 
     async def _serve(self, now: datetime) -> None:
         for source in self._sources:
-            await source.serve_due(self._watched_until, now)
+            since = self._refused.get(source, self._watched_until)
+            try:
+                await source.serve_due(since, now)
+                self._refused.pop(source, None)
+            except StorageError as refused:
+                if source not in self._refused:
+                    _logger.warning("%s has to wait: %s", type(source).__name__, refused)
+                self._refused[source] = since
         self._watched_until = now
         self._looked_at = self._clock.monotonic()
 
@@ -232,23 +254,16 @@ class Scheduler:
 
     @property
     def _is_behind(self) -> bool:
-        return any(source.is_behind for source in self._sources)
+        refused = any(source.counts_from_heartbeat for source in self._refused)
+        return refused or any(source.is_behind for source in self._sources)
 
     @property
     def _now(self) -> datetime:
         return _utc(self._clock.now())
 
-    def _may_rest(self) -> bool:
-        """Whether no look at the files is needed.
-
-        A due job's file is read again before its start.
-        """
-        next_at = self._next_at
-        return self._clock.monotonic() < self._look_at and (next_at is None or next_at > self._now)
-
     @property
     def _next_at(self) -> datetime | None:
-        found = (source.next_at for source in self._sources)
+        found = (source.next_at for source in self._sources if source not in self._refused)
         return min((at for at in found if at is not None), default=None)
 
 

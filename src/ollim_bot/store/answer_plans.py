@@ -59,10 +59,12 @@ def with_known_plan(tx: Transaction, job: J) -> J:
 
 
 def plan_following(tx: Transaction, item: DueItem) -> None:
-    """Plan the next moment of the routine whose item was answered, if it follows its answers.
+    """Plan the next moment of the routine whose item was settled, if it follows its answers.
 
     The answer of a reminder that a snooze made is that of the routine.
     """
+    if item.answer not in SETTLING:
+        return
     one = Occurrence.parse(item.occurrence)
     while one.kind is not JobKind.ROUTINE:
         put_off = tx.due_items.put_off_to(one.job_id)

@@ -6,19 +6,13 @@ A list adds no step that it has, so that what a crash has cut off is done again 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, timedelta
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.breakdowns import (
-    Breakdown,
-    Thing,
-    steps_card,
-    taken_back_card,
-    typing_card,
-    without_undo,
-)
+from ollim_bot.domain.breakdowns import STEPS, Breakdown, Thing, steps_card, typing_card
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
 from ollim_bot.domain.changes import Changer, ChangeRow, task_words
@@ -51,46 +45,38 @@ class StepWriter:
 
     async def find(self, ref: str, steps: Sequence[str] = ()) -> Thing:
         """The thing with this `ref`. Raises `WrongInput` if it is done or has other steps."""
-        thing, has = await self._thing(ref)
+        kind, _, name = ref.partition(":")
+        key = name if kind == ITEM else ""
+        item = await self._store.read(lambda tx: tx.due_items.get_open(key))
+        if kind == ITEM and item is None:
+            raise WrongInput(_DONE)
+
+        def look() -> tuple[Thing, Sequence[Task]]:
+            """The thing with the task that its steps are parts of, and the tasks beside that."""
+            tasks = self._tasks()
+            if item is not None:
+                thing, listed = Thing.of_item(item), tasks.tasks()
+                above = (each.id for each in listed if is_titled(each, thing.words))
+                return replace(thing, task=next(above, "")), listed
+            task = tasks.get(name)
+            if task.done:
+                raise WrongInput(_DONE)
+            (marked,) = self._store.query(lambda tx: tx.marks.marked([task]))
+            return Thing.of_task(marked), tasks.tasks(task.list)
+
+        thing, listed = await asyncio.to_thread(look)
         one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(thing.key)
-        is_made = one is not None and bool(one.parts)
-        if has and (is_made or not has <= {*steps}):
+        has = {each.title for each in listed if thing.task and each.parent == thing.task}
+        if has and ((one is not None and one.parts) or not has <= {*steps}):
             raise WrongInput(_HAS_STEPS)
         return thing
 
-    async def _thing(self, ref: str) -> tuple[Thing, set[str]]:
-        """The thing, and the titles of the parts that its task has."""
-        kind, _, name = ref.partition(":")
-        item = await self._store.read(lambda tx: tx.due_items.get(name)) if kind == ITEM else None
-        if kind == ITEM and (item is None or not item.is_open):
-            raise WrongInput(_DONE)
-        task, listed = await asyncio.to_thread(self._look, name, item)
-        if item is not None:
-            thing = replace(Thing.of_item(item), task=task.id if task else "")
-        else:
-            assert task is not None
-            found = [task]
-            thing = Thing.of_task(*await self._store.read(lambda tx: tx.marks.marked(found)))
-        return thing, {each.title for each in listed if thing.task and each.parent == thing.task}
-
-    def _look(self, name: str, item: DueItem | None) -> tuple[Task | None, Sequence[Task]]:
-        """The task that the steps are parts of, and all that are open beside it."""
-        tasks = self._tasks()
-        if item is not None:
-            words, listed = Thing.of_item(item).words, tasks.tasks()
-            return next((each for each in listed if is_titled(each, words)), None), listed
-        task = tasks.get(name)
-        if task.done:
-            raise WrongInput(_DONE)
-        return task, tasks.tasks(task.list)
-
     async def named(self, words: str) -> str:
         """The `ref` of what the agent means: by the key of a request, or by id, key or words."""
-        known, waiting = await self._store.read(
-            lambda tx: (tx.breakdowns.get(), tx.due_items.open())
-        )
+        known = await self._store.read(lambda tx: tx.breakdowns.get())
         if (asked := known.find(words)) is not None:
             return asked.thing.ref
+        waiting = await self._store.read(lambda tx: tx.due_items.open())
         wanted = words.casefold().strip(". ")
         fitting = [
             each
@@ -113,9 +99,13 @@ class StepWriter:
         async with self._one_at_a_time:
             thing = await self.find(ref, steps)
             mark = marked_taint(",".join(filter(None, (thing.untrusted, read)))).mark
-            titles = steps if thing.task else (*steps, thing.words)
+
+            def mark_titles(tx: Transaction) -> None:
+                for title in (steps if thing.task else (*steps, thing.words)) if mark else ():
+                    tx.marks.leave(TaintMark(mark, tx.now, title=title))
+
             # Before they are in the list: a crash must leave none without its mark.
-            await self._store.transact(lambda tx: _mark(tx, titles, mark))
+            await self._store.transact(mark_titles)
             made = await asyncio.to_thread(
                 lambda: self._tasks().add_steps(steps, thing.task, thing.words)
             )
@@ -129,55 +119,59 @@ class StepWriter:
             one, now = await self._store.read(lambda tx: (tx.breakdowns.get().find(key), tx.now))
             if one is None or not one.can_undo(now):
                 return False
-            gone = await asyncio.to_thread(lambda: self._tasks().remove_open(one.removable))
+            # The task goes last, if it was made for the steps.
+            made = one.parts if one.thing.task else (*one.parts, one.parent)
+            gone = await asyncio.to_thread(lambda: self._tasks().remove_open(made))
             await self._store.transact(lambda tx: _take_back(tx, one, gone))
         return True
 
     async def follow(self) -> None:
         """Let each open due item have the first of its steps that is not done."""
-        of_items = await self._store.read(_of_open_items)
-        if of_items:
-            with suppress(OllimError):
-                listed = await asyncio.to_thread(lambda: self._tasks().tasks())
-                titles = {each.id: each.title for each in listed}
-                await self._store.transact(lambda tx: _follow(tx, titles))
+        if not await self._store.read(_of_open_items):
+            return
+        with suppress(OllimError):
+            listed = await asyncio.to_thread(lambda: self._tasks().tasks())
+            titles = {each.id: each.title for each in listed}
+
+            def step(tx: Transaction) -> None:
+                for one, item in _of_open_items(tx):
+                    first = next((titles[each] for each in one.parts if each in titles), "")
+                    if first != first_step_in(item.note):
+                        tx.due_items.put(with_first_step(item, first, one.untrusted))
+
+            await self._store.transact(step)
 
 
-def ask_agent(tx: Transaction, thing: Thing, input_id: str) -> None:
-    """Remember that the agent is asked for the steps by this input."""
-    asked = replace(_without_question(tx, _begun(tx, thing)), asked=input_id)
-    tx.breakdowns.change(lambda known: known.including(asked))
-
-
-def _without_question(tx: Transaction, one: Breakdown) -> Breakdown:
-    """Withdraw the card that asks the owner; what comes is a new message."""
-    if one.message:
-        _show(tx, one, typing_card(one.thing)._replace(buttons=()))
-    return replace(one, message="")
-
-
-def ask_owner(tx: Transaction, thing: Thing) -> None:
-    """Ask the owner for the steps, by a card, unless it is there."""
-    one = replace(_begun(tx, thing), asked="")
-    if not one.message:
+def ask_for_steps(tx: Transaction, thing: Thing, input_id: str = "") -> None:
+    """Remember that the agent is asked by this input; without one, ask the owner by a card."""
+    one = replace(_begun(tx, thing, is_renewed=bool(input_id)), asked=input_id)
+    if not (input_id or one.message):
         one = _show(tx, one, typing_card(thing))
     tx.breakdowns.change(lambda known: known.including(one))
 
 
-def _begun(tx: Transaction, thing: Thing) -> Breakdown:
-    """What is known of the thing; where its former steps were done, it begins anew."""
+def _begun(tx: Transaction, thing: Thing, *, is_renewed: bool) -> Breakdown:
+    """What is known of the thing; where its former steps were done, it begins anew.
+
+    What `is_renewed` comes as a new message, without the card that asks the owner.
+    """
     before = tx.breakdowns.get().find(thing.key)
-    if before is not None and not before.parts:
-        return replace(before, thing=thing)
-    if before is not None:
+    if before is None:
+        return Breakdown(thing)
+    if before.parts:
         _remove_undo(tx, before)
+    elif not is_renewed:
+        return replace(before, thing=thing)
+    elif before.message:
+        _show(tx, replace(before, thing=thing), typing_card(thing)._replace(buttons=()))
     return Breakdown(thing)
 
 
 def _remove_undo(tx: Transaction, one: Breakdown) -> None:
     message = tx.messages.get(MessageId(one.message))
     if message is not None and message.card is not None:
-        tx.messages.add(replace(message, card=without_undo(message.card, one.key)))
+        kept = tuple(each for each in message.card.buttons if each.data != f"{STEPS}:{one.key}")
+        tx.messages.add(replace(message, card=message.card._replace(buttons=kept)))
 
 
 def ask_for_unanswered(tx: Transaction) -> None:
@@ -185,23 +179,19 @@ def ask_for_unanswered(tx: Transaction) -> None:
     waiting = {each.id for each in tx.inbox.get().accepted}
     for one in tx.breakdowns.get().known:
         if one.asked and one.asked not in waiting:
-            ask_owner(tx, one.thing)
+            ask_for_steps(tx, one.thing)
 
 
 def end_steps_undo(tx: Transaction) -> None:
     """Remove the Undo buttons whose time is over; steps of a due item are followed further."""
     known = tx.breakdowns.get()
-    for one in known.over(tx.now):
-        _remove_undo(tx, one)
-        known = known.without(one.key)
-        if one.thing.item:
-            known = known.including(replace(one, undo_until=None))
+    for one in known.known:
+        if one.undo_until is not None and not one.can_undo(tx.now):
+            _remove_undo(tx, one)
+            known = known.without(one.key)
+            if one.thing.item:
+                known = known.including(replace(one, undo_until=None))
     tx.breakdowns.put(known)
-
-
-def _mark(tx: Transaction, titles: Iterable[str], mark: str, *, is_written: bool = False) -> None:
-    for title in titles if mark else ():
-        tx.marks.leave(TaintMark(mark, tx.now, title=title), is_written=is_written)
 
 
 def _make(
@@ -212,13 +202,22 @@ def _make(
     mark: str,
     by: Changer,
 ) -> None:
-    """Show the steps that the list has, and let the first be that of the due item."""
-    one = _begun(tx, thing)
-    if by is Changer.AGENT:
-        one = _without_question(tx, one)
-    one = replace(one, steps=tuple(steps), untrusted=mark).made(tasks, tx.now)
-    item = tx.due_items.get(thing.item) if thing.item else None
-    if item is not None:
+    """Show the steps that the list has, and let the first be that of the due item.
+
+    The first of the tasks is the one above the steps.
+    """
+    one = _begun(tx, thing, is_renewed=by is Changer.AGENT)
+    one = replace(
+        one,
+        asked="",
+        steps=tuple(steps),
+        untrusted=mark,
+        parent=tasks[0].id,
+        parts=tuple(each.id for each in tasks[1:]),
+        list=tasks[0].list,
+        undo_until=tx.now.astimezone(UTC) + timedelta(minutes=10),
+    )
+    if (item := tx.due_items.get(thing.item)) is not None:
         one = replace(one, former=first_step_in(item.note))
         tx.due_items.put(with_first_step(item, one.steps[0], mark))
     one = _show(tx, one, steps_card(one))
@@ -226,19 +225,18 @@ def _make(
     if by is not Changer.AGENT:
         what = f"User broke “{thing.safe_words}” down into {counted(len(steps), 'step')}."
         leave_update(tx, owner_did(tx.now, what, f"steps-{one.key}"))
-    new = tasks[1:] if thing.task else tasks
-    # The list may have taken a date off a title.
-    _mark(tx, (each.title for each in new), mark, is_written=True)
-    for task in new:
+    for task in tasks[1:] if thing.task else tasks:
+        if mark:
+            # The list may have taken a date off a title.
+            tx.marks.leave(TaintMark(mark, tx.now, title=task.title), is_written=True)
         _keep_change(tx, one, by, task.id, None, task_words(task))
 
 
 def _take_back(tx: Transaction, one: Breakdown, gone: Sequence[str]) -> None:
     """Show that the steps are gone, and give the due item its former first step."""
-    item = tx.due_items.get(one.thing.item) if one.thing.item else None
-    if item is not None:
+    if (item := tx.due_items.get(one.thing.item)) is not None:
         tx.due_items.put(with_first_step(item, one.former))
-    _show(tx, one, taken_back_card(one.thing))
+    _show(tx, one, Card(one.thing.titled(before="– ", after=" · steps taken back")))
     tx.breakdowns.change(lambda known: known.without(one.key))
     titles = dict(zip((one.parent, *one.parts), (one.thing.words, *one.steps), strict=True))
     for each in gone:
@@ -265,16 +263,9 @@ def _keep_change(
 
 def _of_open_items(tx: Transaction) -> list[tuple[Breakdown, DueItem]]:
     """The steps of due items, each with its item, while that is open."""
-    made = [each for each in tx.breakdowns.get().known if each.parts and each.thing.item]
-    found = [(each, tx.due_items.get(each.thing.item)) for each in made]
-    return [(each, item) for each, item in found if item is not None and item.is_open]
-
-
-def _follow(tx: Transaction, titles: Mapping[str, str]) -> None:
-    for one, item in _of_open_items(tx):
-        first = next((titles[each] for each in one.parts if each in titles), "")
-        if first != first_step_in(item.note):
-            tx.due_items.put(with_first_step(item, first, one.untrusted))
+    made = [each for each in tx.breakdowns.get().known if each.parts]
+    items = [tx.due_items.get_open(each.thing.item) for each in made]
+    return [(one, item) for one, item in zip(made, items, strict=True) if item is not None]
 
 
 def _show(tx: Transaction, one: Breakdown, card: Card) -> Breakdown:

@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.text import slug
-from ollim_bot.errors import NewerFormat, StorageError, Unreadable, WriteFailed
+from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
-from ollim_bot.store.codecs.plain import Form, JsonFormat, Layout
+from ollim_bot.store.codecs.plain import Form, JsonFormat, Layout, ValueCodec
 from ollim_bot.store.file_store import (
     FORMAT,
+    Codec,
+    FileStore,
     FormatIsNewer,
     Malformed,
     StoreProblem,
     parse_json,
     render_json,
-    set_aside,
     versioned,
 )
 from ollim_bot.store.files import (
@@ -92,12 +93,12 @@ class CalendarFiles:
 
     def copies(self) -> tuple[CalendarCopy, ...]:
         """One for each calendar, in the order of their names."""
-        found = (self._read(path, _copy_of) for path in self._files(_COPY))
+        found = (self._read(path, _COPIES) for path in self._files(_COPY))
         return tuple(sorted(filter(None, found), key=lambda copy: copy.name.casefold()))
 
     def sources(self) -> tuple[CalendarSource, ...]:
         """The calendars that are read at an address or from a file, in the order of their names."""
-        found = (self._read(path, _source_of) for path in self._files(_SOURCE))
+        found = (self._read(path, _SOURCES) for path in self._files(_SOURCE))
         return tuple(sorted(filter(None, found), key=lambda source: source.name.casefold()))
 
     def troubles(self) -> Iterator[tuple[Path, str]]:
@@ -115,7 +116,7 @@ class CalendarFiles:
                     yield path, str(wrong)
 
     def copy(self, name: str) -> CalendarCopy | None:
-        return self._read(self._path(name, _COPY), _copy_of)
+        return self._read(self._path(name, _COPY), _COPIES)
 
     def text(self, name: str) -> bytes | None:
         """The last good text of a calendar; None if there is none."""
@@ -155,7 +156,9 @@ class CalendarFiles:
             known = self._read_once(self._path(source.name, _SOURCE), _source_of)
             if known is None or (known.address, known.file) != (source.address, source.file):
                 return None
-            stored = self._copy_or_none(source.name)
+            stored: CalendarCopy | None = None
+            with suppress(Malformed, UnsuitableFile, FormatIsNewer):
+                stored = self._read_once(self._path(source.name, _COPY), _copy_of)
             if stored is not None and not _is_same_reading(Stored(known, stored), since):
                 return stored
             # The text comes after its copy: events are worked out again only for a new text.
@@ -166,12 +169,6 @@ class CalendarFiles:
             if source != known:
                 self._write(source.name, _SOURCE, _source_bytes(source))
             return copy
-
-    def _copy_or_none(self, name: str) -> CalendarCopy | None:
-        try:
-            return self._read_once(self._path(name, _COPY), _copy_of)
-        except (Malformed, UnsuitableFile, FormatIsNewer):
-            return None
 
     def remove(self, name: str) -> None:
         """Remove all files of a calendar."""
@@ -188,7 +185,9 @@ class CalendarFiles:
         return [path for path in found if ending != _COPY or not path.name.endswith(_SOURCE)]
 
     def _path(self, name: str, ending: str) -> Path:
-        return self._folder / f"{_stem(name)}{ending}"
+        folded = name.casefold()
+        stem = f"{slug(folded) or 'calendar'}-{zlib.crc32(folded.encode()):08x}"
+        return self._folder / f"{stem}{ending}"
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -203,15 +202,8 @@ class CalendarFiles:
     def _write(self, name: str, ending: str, data: bytes) -> None:
         write_atomically(self._disk, self._path(name, ending), data, PRIVATE)
 
-    def _read(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
-        try:
-            return self._read_once(path, decode)
-        except (Malformed, UnsuitableFile):
-            return self._set_aside(path, decode)
-        except FormatIsNewer as newer:
-            reason = NewerFormat(path, newer.found, newer.known).reason
-            self._report(StoreProblem(path, reason))
-            return None
+    def _read(self, path: Path, codec: Codec[T]) -> T:
+        return FileStore(path, codec, self._lock, disk=self._disk, report=self._report).read()
 
     def _read_once(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
         try:
@@ -224,17 +216,6 @@ class CalendarFiles:
             reason = f"is there but cannot be read: {refused.strerror}. Mend its permissions."
             raise Unreadable(path, reason) from refused
 
-    def _set_aside(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
-        with self._changing():
-            # Another process may have written it since.
-            try:
-                return self._read_once(path, decode)
-            except (Malformed, UnsuitableFile) as wrong:
-                reason = wrong.reason if isinstance(wrong, UnsuitableFile) else str(wrong)
-                problem = set_aside(self._disk, path, reason)
-        self._report(problem)
-        return None
-
 
 def _is_same_reading(one: Stored, other: Stored) -> bool:
     """Whether both are of the same good reading; later ones may have failed."""
@@ -243,11 +224,6 @@ def _is_same_reading(one: Stored, other: Stored) -> bool:
 
 def _last_good(copy: CalendarCopy | None) -> CalendarCopy | None:
     return None if copy is None else copy._replace(problem="", failing_since=None)
-
-
-def read_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:
-    """The copies of all calendars, of feeds and of Google, in the order of their names."""
-    return CalendarFiles(paths).copies()
 
 
 def copies_stamp(paths: DataPaths) -> Mapping[str, Stamp]:
@@ -261,19 +237,15 @@ def sources_stamp(paths: DataPaths) -> Mapping[str, Stamp]:
 
 
 def readable_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:
-    """As `read_copies`; none if they cannot be read, so that the rest of the day is shown.
+    """The copies of all calendars, of feeds and of Google, in the order of their names.
 
+    None if they cannot be read, so that the rest of the day is shown.
     The service that reads the calendars tells the owner of the problem.
     """
     try:
         return CalendarFiles(paths).copies()
     except StorageError:
         return ()
-
-
-def write_copy(paths: DataPaths, copy: CalendarCopy) -> None:
-    """Store a copy in place of the one with its name."""
-    CalendarFiles(paths).write_copy(copy)
 
 
 def _day_or_moment(value: object) -> date:
@@ -314,11 +286,6 @@ def copy_in(stored: dict[str, object]) -> CalendarCopy:
     return copy
 
 
-def _stem(name: str) -> str:
-    folded = name.casefold()
-    return f"{slug(folded) or 'calendar'}-{zlib.crc32(folded.encode()):08x}"
-
-
 def _copy_bytes(copy: CalendarCopy) -> bytes:
     return render_json({"version": FORMAT} | copy_json(copy))
 
@@ -333,3 +300,8 @@ def _source_bytes(source: CalendarSource) -> bytes:
 
 def _source_of(raw: bytes) -> CalendarSource:
     return _FORMAT.read(CalendarSource, versioned(parse_json(raw)))
+
+
+# Both are written with their calendar only.
+_COPIES: ValueCodec[CalendarCopy | None] = ValueCodec(lambda: None, _copy_of, lambda _: None)
+_SOURCES: ValueCodec[CalendarSource | None] = ValueCodec(lambda: None, _source_of, lambda _: None)

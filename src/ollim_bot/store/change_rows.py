@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
 
-from ollim_bot.domain.change_list import ChangeFilter, KeptChange
-from ollim_bot.domain.changes import KEPT_FOR, MOST_ROWS, SETTING, Changer, ChangeRow
+from ollim_bot.domain.changes import (
+    KEPT_FOR,
+    MOST_ROWS,
+    SETTING,
+    ChangeFilter,
+    Changer,
+    ChangeRow,
+    KeptChange,
+)
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
-from ollim_bot.store.connection import Row, Statements, Value, escaped, microseconds, unescaped
+from ollim_bot.store.connection import Statements, Value, escaped, microseconds, unescaped
 
 _TABLE = "changes"
 PUT_CHANGE = (
@@ -52,57 +57,44 @@ class ChangeRows:
         seq = self._statements.number("SELECT max(seq) FROM changes") + 1
         return hashlib.sha256(f"{seq} {place}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
+    def _found(self, condition: str, *arguments: Value) -> list[ChangeRow]:
+        rows = self._statements.rows(f"SELECT value FROM changes {condition}", *arguments)
+        return [decode_plain(ChangeRow, row[0].encode()) for row in rows]
+
     def find(self, key: str) -> ChangeRow | None:
-        rows = self._statements.rows("SELECT value FROM changes WHERE key = ?", key)
-        return next(iter(_decoded(rows)), None)
+        return next(iter(self._found("WHERE key = ?", key)), None)
 
     def beginning(self, letters: str) -> list[ChangeRow]:
         """The changes whose keys begin so."""
-        rows = self._statements.rows(
-            "SELECT value FROM changes WHERE key >= ? AND key < ? ORDER BY seq + 0",
-            escaped(letters),
-            f"{escaped(letters)}{_LAST_LETTER}",
-        )
-        return _decoded(rows)
+        first = escaped(letters)
+        last = f"{first}{_LAST_LETTER}"
+        return self._found("WHERE key >= ? AND key < ? ORDER BY seq + 0", first, last)
 
     def newest(self, limit: int) -> list[ChangeRow]:
         """The newest changes, the newest first."""
-        rows = self._statements.rows("SELECT value FROM changes ORDER BY seq DESC LIMIT ?", limit)
-        return _decoded(rows)
+        return self._found("ORDER BY seq DESC LIMIT ?", limit)
 
     def likely(self, who: str, words: str, limit: int, before: str = "") -> list[ChangeRow]:
         """The newest changes that `who` may have made and that may have the words.
 
-        Empty ones fit every change. Only what stands before the change with the key `before` is
-        looked at, if it is given.
+        Empty ones fit every change. Only changes older than the one with the key `before` are
+        read, if it is given.
         """
         # Other letters are written in more than one way.
         sought = words.lower() if words.isascii() and _PLAIN.fullmatch(words) else ""
-        rows = self._statements.rows(
-            "SELECT value FROM changes"
-            " WHERE seq < coalesce((SELECT seq FROM changes WHERE key = ?), ?)"
+        return self._found(
+            "WHERE seq < coalesce((SELECT seq FROM changes WHERE key = ?), ?)"
             " AND instr(value, ?) > 0 AND instr(lower(value), ?) > 0 ORDER BY seq DESC LIMIT ?",
-            before,
-            _PAST_ALL,
-            f'"{who}"' if who else "",
-            sought,
-            limit,
+            *(before, _PAST_ALL, f'"{who}"' if who else "", sought, limit),
         )
-        return _decoded(rows)
 
     def last_of(self, place: str) -> ChangeRow | None:
-        rows = self._statements.rows(
-            "SELECT value FROM changes WHERE place = ? ORDER BY seq DESC LIMIT 1", escaped(place)
-        )
-        return next(iter(_decoded(rows)), None)
+        found = self._found("WHERE place = ? ORDER BY seq DESC LIMIT 1", escaped(place))
+        return next(iter(found), None)
 
     def may_be_of_others(self, place: str, text: str | None, since: datetime) -> bool:
         """Whether this text of a file, which is marked `since`, may have words of others."""
-        rows = _decoded(
-            self._statements.rows(
-                "SELECT value FROM changes WHERE place = ? ORDER BY seq", escaped(place)
-            )
-        )
+        rows = self._found("WHERE place = ? ORDER BY seq", escaped(place))
         known: dict[str | None, bool] = {None: False}
         # The write that was marked may be older than all that is kept.
         is_theirs = bool(rows) and since < rows[0].at - _MARK_IS_OLDER
@@ -126,16 +118,12 @@ class ChangeRows:
 
     def undo_of(self, key: str) -> ChangeRow | None:
         """The newest change that undoes this one."""
-        rows = self._statements.rows(
-            "SELECT value FROM changes WHERE undoes = ? AND undoes != '' ORDER BY seq DESC LIMIT 1",
-            key,
-        )
-        return next(iter(_decoded(rows)), None)
+        newest = "WHERE undoes = ? AND undoes != '' ORDER BY seq DESC LIMIT 1"
+        return next(iter(self._found(newest, key)), None)
 
     def unseen(self) -> list[ChangeRow]:
         """The changes by commands of the agent that the owner was not shown, oldest first."""
-        rows = self._statements.rows("SELECT value FROM changes WHERE is_unseen = 1 ORDER BY seq")
-        return _decoded(rows)
+        return self._found("WHERE is_unseen = 1 ORDER BY seq")
 
     def remove(self, key: str) -> None:
         self._statements.write(_TABLE, REMOVE_CHANGE, key)
@@ -176,10 +164,6 @@ def encoded_row(change: ChangeRow) -> tuple[Value, ...]:
     )
 
 
-def _decoded(rows: Sequence[Row]) -> list[ChangeRow]:
-    return [decode_plain(ChangeRow, row[0].encode()) for row in rows]
-
-
 def note_settings(
     rows: ChangeRows,
     before: RuntimeConfig,
@@ -205,14 +189,13 @@ def newest_changes(
     rows: ChangeRows, limit: int, meant: ChangeFilter | None = None
 ) -> list[KeptChange]:
     """The newest changes that are meant, the newest first."""
-    found: Iterable[ChangeRow] = rows.newest(limit)
-    if meant is not None and meant != ChangeFilter():
-        found = filter(meant.has, _likely(rows, meant, min(limit, _CHUNK)))
-    return [KeptChange(each, rows.is_undone(each.key)) for each in islice(found, limit)]
-
-
-def _likely(changes: ChangeRows, wanted: ChangeFilter, chunk: int) -> Iterator[ChangeRow]:
-    rows = changes.likely(wanted.who, wanted.words, chunk)
-    while rows:
-        yield from rows
-        rows = changes.likely(wanted.who, wanted.words, chunk, rows[-1].key)
+    wanted = meant or ChangeFilter()
+    found: list[ChangeRow] = []
+    if wanted == ChangeFilter():
+        found = rows.newest(limit)
+    else:
+        chunk, before = min(limit, _CHUNK), ""
+        while len(found) < limit and (some := rows.likely(wanted.who, wanted.words, chunk, before)):
+            found += filter(wanted.has, some)
+            before = some[-1].key
+    return [KeptChange(each, rows.is_undone(each.key)) for each in found[:limit]]

@@ -18,8 +18,14 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.change_list import what_is_left
-from ollim_bot.domain.changes import OF_CALENDAR, BegunWrites, Changer, ChangeRow, merged
+from ollim_bot.domain.changes import (
+    OF_CALENDAR,
+    BegunWrites,
+    Changer,
+    ChangeRow,
+    merged,
+    what_is_left,
+)
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.shared_files import (
     SKILLS,
@@ -307,7 +313,12 @@ class FileChanges:
                 raise UndoRefused("It was undone before.")
             wanted = self._wanted(change, now)
             if not may_widen:
-                self._refuse_wider(change, now, wanted)
+                more = sorted(self._tools(change.place, wanted) - self._tools(change.place, now))
+                if more:
+                    raise UndoRefused(
+                        f"That would allow {', '.join(more)} again. If you want that: "
+                        f"`ollim-bot undo {change.key} --with-tools`."
+                    )
             mark = marked_taint(change.untrusted).mark
             marks = self._rows.run(lambda tx: _mark_more(tx, change))
             key = self.leave(change.place, wanted, by, undoes=change.key, untrusted=mark)
@@ -357,15 +368,6 @@ class FileChanges:
         except (BadDocument, OllimError):
             return None
         return None if self._files.read(file, text).problems else text
-
-    def _refuse_wider(self, change: ChangeRow, now: str | None, wanted: str | None) -> None:
-        """Refuse an undo that would let something use a tool that it may not use now."""
-        more = sorted(self._tools(change.place, wanted) - self._tools(change.place, now))
-        if more:
-            raise UndoRefused(
-                f"That would allow {', '.join(more)} again. If you want that: "
-                f"`ollim-bot undo {change.key} --with-tools`."
-            )
 
     def _tools(self, place: str, text: str | None) -> set[str]:
         """What the text of the file allows, as a sentence names it."""

@@ -10,6 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +186,10 @@ class SqliteStatements(Statements):
         except sqlite3.Error as refused:
             self.failure = translated(self._path, refused)
             raise self.failure from refused
+
+
+@cache
+def look_up(place: str) -> Any:
+    """What a place such as `domain.chat:ChatMessage` of this package names, imported now."""
+    module, _, name = place.partition(":")
+    return attrgetter(name)(import_module(f"ollim_bot.{module}"))

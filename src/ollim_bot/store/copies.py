@@ -28,6 +28,7 @@ from ollim_bot.store.connection import Row, connect
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.errors import Damaged, translated
 from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import ran_until
 from ollim_bot.store.schema import SCHEMA, SEARCH_TABLES, migrate, schema_of
 from ollim_bot.store.steps import drop_all_waiting, known_deeds, quiet_settings
@@ -64,9 +65,9 @@ def copy_database(path: Path, now: datetime) -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         back_up(path, temporary)
         mark_copy(temporary, now, now)
-        _sync(temporary)
+        OsDisk().sync(temporary)
         os.replace(temporary, target)
-        _sync(folder)
+        OsDisk().sync_folder(folder)
     except sqlite3.Error as refused:
         raise translated(path, refused) from refused
     except OSError as refused:
@@ -86,15 +87,7 @@ def back_up(path: Path, target: Path) -> None:
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
-    _sync(target)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    OsDisk().sync(target)
 
 
 def _folder(path: Path) -> Path:
@@ -139,17 +132,14 @@ def _needs_check(path: Path) -> bool:
 
     Checking a large database takes long, so a start after a clean end skips it.
     """
-    wal = path.with_name(f"{path.name}-wal")
-    return wal.exists() or suspicion_of(path).exists() or not _can_be_opened(path)
-
-
-def _can_be_opened(path: Path) -> bool:
+    if path.with_name(f"{path.name}-wal").exists() or suspicion_of(path).exists():
+        return True
     try:
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.DatabaseError:
-        return False
-    return True
+        return True
+    return False
 
 
 def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> None:
@@ -173,15 +163,15 @@ def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> N
     for suffix in ("-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.replace(f"{path}{suffix}", f"{kept_as}{suffix}")
-    if copy is not None and _rows(copy) > found.rows:
+    if copy is not None and _rows(copy) > found:
         back_up(copy, salvaged)
         mark_copy(salvaged, copied_at(copy), now)
         told = f"The copy of {copied_at(copy):%Y-%m-%d %H:%M} UTC takes its place"
     else:
         _mark(salvaged, f"{_moments(now, now)} {_SALVAGED}")
-        told = f"{found.rows} rows could still be read and take its place"
+        told = f"{found} rows could still be read and take its place"
     os.replace(salvaged, path)
-    _sync(path.parent)
+    OsDisk().sync_folder(path.parent)
     report(
         StoreProblem(
             path,
@@ -190,18 +180,9 @@ def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> N
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Salvaged:
-    """`rows` is how many rows were read; `is_whole` says that no table ended in an error."""
-
-    rows: int
-    is_whole: bool
-
-
-def salvage(path: Path, target: Path) -> Salvaged:
-    """Copy every row that SQLite can still read of a damaged database into a new one."""
+def salvage(path: Path, target: Path) -> int:
+    """Copy every row that SQLite can still read of a damaged database into a new one: how many."""
     target.unlink(missing_ok=True)
-    rows, is_whole = 0, True
     with closing(connect(target)) as new:
         new.execute("PRAGMA journal_mode=DELETE")
         new.execute("BEGIN")
@@ -211,37 +192,31 @@ def salvage(path: Path, target: Path) -> Salvaged:
             old.execute("PRAGMA writable_schema=1")
         except sqlite3.Error:
             new.execute("COMMIT")
-            return Salvaged(0, is_whole=False)
+            return 0
         with closing(old):
-            for table, columns in _tables(new):
-                count, is_read = _salvage_table(old, new, table, columns)
-                rows, is_whole = rows + count, is_whole and is_read
+            rows = sum(_salvage_table(old, new, *each) for each in _tables(new))
         new.execute("COMMIT")
-    return Salvaged(rows, is_whole)
+    return rows
 
 
 def _salvage_table(
     old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns: list[str]
-) -> tuple[int, bool]:
+) -> int:
     names = ", ".join(columns)
-    places = ", ".join("?" for _ in columns)
     seen: set[Row] = set()
-    is_read = True
     # Read backwards as well: a damaged page ends a scan, and the rows behind it need the other end.
     for order in ("ASC", "DESC"):
-        try:
+        with suppress(sqlite3.Error):
             for row in old.execute(f"SELECT {names} FROM {table} ORDER BY rowid {order}"):
                 seen.add(row)
-        except sqlite3.Error:
-            is_read = False
-        if is_read:
             break
     count = 0
     for row in sorted(seen, key=lambda row: tuple(map(str, row))):
         with suppress(sqlite3.IntegrityError):
+            places = ", ".join("?" for _ in columns)
             new.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", row)
             count += 1
-    return count, is_read
+    return count
 
 
 def _tables(connection: sqlite3.Connection) -> Iterator[tuple[str, list[str]]]:
@@ -402,5 +377,5 @@ def _is_planned_after(story: RunStory, until: datetime) -> bool:
     if story.state is not OccurrenceState.PLANNED:
         return False
     # A time that waits for the end of the quiet has its newest moment in a later row.
-    moments = [at for row in story.rows if (at := moment_in(row, PLANNED_AT)) is not None]
+    moments = [at for row in story.rows if (at := moment_in(row.facts, PLANNED_AT)) is not None]
     return bool(moments) and moments[-1] > until

@@ -47,7 +47,18 @@ def prepare_data_directory(paths: DataPaths, disk: Disk | None = None) -> Prepar
     Raises `WriteFailed` if one cannot be created.
     """
     try:
-        _make_folders(paths)
+        # Close these to other accounts of the machine, independent of the umask.
+        for private in (paths.root, paths.state):
+            private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (
+            *map(paths.jobs, JobKind),
+            paths.skills,
+            paths.downloads,
+            paths.claude_agents,
+            paths.attachments,
+            paths.locks,
+        ):
+            folder.mkdir(parents=True, exist_ok=True)
         with FileLock(paths.lock_of(paths.root)).held():
             is_new = not paths.gitignore.exists()
             _make_links(paths)
@@ -115,21 +126,6 @@ def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
     return ()
 
 
-def _make_folders(paths: DataPaths) -> None:
-    # Close these to other accounts of the machine, independent of the umask.
-    for private in (paths.root, paths.state):
-        private.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for folder in (
-        *map(paths.jobs, JobKind),
-        paths.skills,
-        paths.downloads,
-        paths.claude_agents,
-        paths.attachments,
-        paths.locks,
-    ):
-        folder.mkdir(parents=True, exist_ok=True)
-
-
 def missing_ignored(paths: DataPaths, disk: Disk | None = None) -> list[str]:
     """The lines that the `.gitignore` lacks. Raises `UnsuitableFile` if it is no file."""
     present = set(_ignored(paths.gitignore, disk or OsDisk()).splitlines())
@@ -139,9 +135,7 @@ def missing_ignored(paths: DataPaths, disk: Disk | None = None) -> list[str]:
 def add_ignored(paths: DataPaths) -> list[str]:
     """Append the missing lines to the `.gitignore`; returns them."""
     with FileLock(paths.lock_of(paths.root)).held():
-        missing = missing_ignored(paths)
-        _list_ignored(paths, OsDisk())
-        return missing
+        return _list_ignored(paths, OsDisk())
 
 
 def _ignored(gitignore: Path, disk: Disk) -> str:
@@ -151,7 +145,7 @@ def _ignored(gitignore: Path, disk: Disk) -> str:
         return ""
 
 
-def _list_ignored(paths: DataPaths, disk: Disk) -> None:
+def _list_ignored(paths: DataPaths, disk: Disk) -> list[str]:
     """Append the missing lines, so that a person's own `git add -A` is safe."""
     missing = missing_ignored(paths, disk)
     if missing:
@@ -159,6 +153,7 @@ def _list_ignored(paths: DataPaths, disk: Disk) -> None:
         start = text if not text or text.endswith("\n") else f"{text}\n"
         content = start + "".join(f"{line}\n" for line in missing)
         write_atomically(disk, paths.gitignore, content.encode("utf-8", "surrogateescape"), SHARED)
+    return missing
 
 
 _OTHERS = 0o077
@@ -225,7 +220,9 @@ def _closed(folder: Path, home: Path) -> bool:
         status = os.fstat(descriptor)
         if not status.st_mode & _OTHERS:
             return False
-        if status.st_mode & stat.S_ISVTX or _holds(folder, home):
+        if status.st_mode & stat.S_ISVTX or Path(os.path.realpath(home)).is_relative_to(
+            os.path.realpath(folder)
+        ):
             raise PermissionError(0, "it is not for this data alone")
         os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~_OTHERS)
         if os.fstat(descriptor).st_mode & _OTHERS:
@@ -233,10 +230,6 @@ def _closed(folder: Path, home: Path) -> bool:
         return True
     finally:
         os.close(descriptor)
-
-
-def _holds(folder: Path, home: Path) -> bool:
-    return Path(os.path.realpath(home)).is_relative_to(os.path.realpath(folder))
 
 
 def _closed_files(state: Path) -> Iterator[bool]:

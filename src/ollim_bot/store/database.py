@@ -33,6 +33,7 @@ from ollim_bot.store.errors import (
     translated,
 )
 from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.transaction import Step, Transaction
 
@@ -49,19 +50,10 @@ class Ballast:
         self._path = path
 
     def make(self) -> None:
-        """Create the file. Raises `OSError` if there is no room."""
-        if self._path.exists():
-            return
-        temporary = self._path.with_name(f".{self._path.name}.tmp")
-        try:
-            with open(temporary, "wb", opener=_private) as file:
-                # Random content: a compressing file system would gain no room from deleting zeros.
-                file.write(os.urandom(BALLAST))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self._path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        """Create the file. Raises `WriteFailed` if there is no room."""
+        if not self._path.exists():
+            # Random content: a compressing file system would gain no room from deleting zeros.
+            write_atomically(OsDisk(), self._path, os.urandom(BALLAST), PRIVATE)
 
     def give_up(self) -> bool:
         """Delete the file; False if there was none."""
@@ -75,10 +67,6 @@ class Ballast:
 def _probe(tx: Transaction) -> None:
     tx.meta.put("probe", "")
     tx.meta.remove("probe")
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 class Database:
@@ -119,15 +107,9 @@ class Database:
         self._seen_version = self._data_version()
 
     def run(self, step: Step[R]) -> R:
-        """Run `step(tx)` in a transaction, and return its result.
-
-        When this returns, everything is durable and the mirrors are written. When the step raises,
-        nothing has changed. A step may be run twice, with the first run rolled back.
-        """
         return self.run_noting(step)[0]
 
     def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
-        """As `run`, and also return the names of what was changed."""
         with self._lock:
             if self._unknown is not None:
                 raise self._unknown
@@ -155,7 +137,6 @@ class Database:
             return result, frozenset(statements.changed - {"mirrors", "meta"})
 
     def query(self, question: Step[R]) -> R:
-        """Return `question(tx)`, which sees one state of the database and cannot change it."""
         with self._reading:
             if self._reader is None:
                 self._reader = connect_for_reading(self.path)
@@ -174,7 +155,6 @@ class Database:
                     self._reader.execute("ROLLBACK")
 
     def note_version(self) -> bool:
-        """Note the version; True if another process has committed since the last call."""
         with self._lock:
             version = self._data_version()
             is_new, self._seen_version = version != self._seen_version, version
@@ -202,15 +182,11 @@ class Database:
 
     def tidy(self, *, is_idle: bool) -> None:
         """Write late mirrors; checkpoint if `is_idle`, or if the log has grown large."""
-        self.write_mirrors()
-        if is_idle or (self.is_holder and self._wal_size() > _MOST_WAL_BYTES):
-            self.checkpoint()
-
-    def write_mirrors(self) -> None:
-        """Write the mirrors that could not be written before."""
         with self._lock:
             if self._mirrors is not None and not self._mirrors.are_current:
                 self._mirrors.follow(self._read_row, set(), [])
+        if is_idle or (self.is_holder and self._wal_size() > _MOST_WAL_BYTES):
+            self.checkpoint()
 
     def look_for_room(self) -> bool:
         """Test whether the disk takes writes again, and restore the ballast."""
@@ -247,16 +223,13 @@ class Database:
             # Another process that holds the database is not waited for a second time.
             can_write = self._unknown is None and not self._was_busy
             if self._mirrors is not None and can_write:
-                self._forget_old_hashes(self._mirrors)
+                # After this clean end, only a person can have changed a file that differs.
+                with suppress(StorageError):
+                    self._committed(lambda _: None, self._mirrors.written_names())
             for connection in (self._reader, self._connection):
                 if connection is not None:
                     with suppress(sqlite3.Error):
                         connection.close()
-
-    def _forget_old_hashes(self, mirrors: Mirrors) -> None:
-        # After this clean end, only a person can have changed a file that differs.
-        with suppress(StorageError):
-            self._committed(lambda _: None, mirrors.written_names())
 
     def _committed(self, step: Step[R], pruned: list[str] | tuple[()]) -> tuple[R, Statements]:
         statements = SqliteStatements(self._connection, self.path)

@@ -98,18 +98,15 @@ class Deliveries:
         self._budget = budget
 
     def get(self, channel: str, message_id: MessageId) -> Delivery | None:
-        found = self._found(
-            "WHERE deliveries.channel = ? AND messages.id = ?", channel, escaped(message_id)
-        )
-        return found[0] if found else None
+        condition = "WHERE deliveries.channel = ? AND messages.id = ?"
+        return next(iter(self._found(condition, channel, escaped(message_id))), None)
 
     def of_message(self, message_id: MessageId) -> list[Delivery]:
         return self._found("WHERE messages.id = ? ORDER BY deliveries.channel", escaped(message_id))
 
     def next_open(self, channel: str) -> Delivery | None:
         """The oldest delivery that is not confirmed, refused or given up."""
-        found = self.open(channel, 1)
-        return found[0] if found else None
+        return next(iter(self.open(channel, 1)), None)
 
     def next_to_send(self, channel: str) -> Delivery | None:
         """The open delivery whose next part is to be sent.
@@ -192,7 +189,7 @@ class Deliveries:
         known = self.get(channel, message_id)
         if known is None or known.state is not DeliveryState.OPEN or ref in known.refs:
             return known
-        self._add_ref(channel, known.logged.seq, ref, len(known.refs))
+        self._add_refs(channel, known.logged.seq, [ref], len(known.refs))
         if len(known.refs) + 1 < len(known.parts):
             self._update(known.place, "tried_at = NULL")
         else:
@@ -215,15 +212,11 @@ class Deliveries:
         known = self.get(channel, message_id)
         if known is None or known.state is not DeliveryState.OPEN or known.refs:
             return known
-        for part, ref in enumerate(refs):
-            self._add_ref(channel, known.logged.seq, ref, part)
+        self._add_refs(channel, known.logged.seq, refs)
         self._update(
             known.place,
             "nonce = ?, shown_change = ?, parts = ?, frozen_change = ?",
-            escaped(nonce_base),
-            _DRAFT,
-            _parts_json(parts),
-            known.logged.change,
+            *(escaped(nonce_base), _DRAFT, _parts_json(parts), known.logged.change),
         )
         if len(refs) >= len(parts):
             self._confirm(known)
@@ -254,8 +247,7 @@ class Deliveries:
             return
         if known is None:
             self._insert(channel, logged)
-        for part, ref in enumerate(refs):
-            self._add_ref(channel, logged.seq, ref, part)
+        self._add_refs(channel, logged.seq, refs)
         self._update(
             (channel, logged.seq),
             "state = 'confirmed', tried_at = NULL, shown_change = ?, is_behind = 0",
@@ -280,8 +272,7 @@ class Deliveries:
         known = self.get(channel, message_id)
         if known is None or known.state is not DeliveryState.OPEN:
             return
-        for part, ref in enumerate(refs):
-            self._add_ref(channel, known.logged.seq, ref, part)
+        self._add_refs(channel, known.logged.seq, refs)
         if tried_at is not None:
             self._update(known.place, "tried_at = ?", tried_at.isoformat())
 
@@ -385,22 +376,18 @@ class Deliveries:
             "deliveries",
             "INSERT INTO deliveries (channel, message, state, tries, nonce, frozen_change,"
             " shown_change, is_behind, reason) VALUES (?, ?, 'open', 0, ?, 0, 0, 0, '')",
-            channel,
-            logged.seq,
-            escaped(logged.message.id),
+            *(channel, logged.seq, escaped(logged.message.id)),
         )
 
-    def _add_ref(self, channel: str, seq: int, ref: str, part: int) -> None:
-        self._statements.write(
-            "deliveries",
-            "INSERT INTO delivery_refs (channel, ref, message, part) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (channel, ref) DO UPDATE SET message = excluded.message,"
-            " part = excluded.part",
-            channel,
-            escaped(ref),
-            seq,
-            part,
-        )
+    def _add_refs(self, channel: str, seq: int, refs: Sequence[str], first: int = 0) -> None:
+        for part, ref in enumerate(refs, first):
+            self._statements.write(
+                "deliveries",
+                "INSERT INTO delivery_refs (channel, ref, message, part) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (channel, ref) DO UPDATE SET message = excluded.message,"
+                " part = excluded.part",
+                *(channel, escaped(ref), seq, part),
+            )
 
     def _confirm(self, known: Delivery) -> None:
         self._update(
@@ -408,9 +395,7 @@ class Deliveries:
             "state = 'confirmed', tried_at = NULL,"
             " shown_change = CASE WHEN shown_change = ? THEN 0 ELSE frozen_change END,"
             " is_behind = CASE WHEN shown_change = ? OR frozen_change < ? THEN 1 ELSE 0 END",
-            _DRAFT,
-            _DRAFT,
-            known.logged.change,
+            *(_DRAFT, _DRAFT, known.logged.change),
         )
 
     def _ended(
@@ -468,7 +453,9 @@ class Deliveries:
             channel,
             logged,
             DeliveryState(state),
-            () if parts is None else _parts_of(parts),
+            ()
+            if parts is None
+            else MESSAGES.read_all(ChatMessage, versioned_list(parse_json(parts.encode()))),
             tuple(ref for name, ref in self._refs_of(logged.seq) if name == channel),
             int(tries),
             None if tried_at is None else datetime.fromisoformat(tried_at),
@@ -486,10 +473,6 @@ def _are_refusals(deliveries: Sequence[Delivery]) -> bool:
 
 def _parts_json(parts: Sequence[ChatMessage]) -> str:
     return render_json([MESSAGES.write(part) for part in parts]).decode()
-
-
-def _parts_of(stored: str) -> tuple[ChatMessage, ...]:
-    return MESSAGES.read_all(ChatMessage, versioned_list(parse_json(stored.encode())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -537,9 +520,7 @@ class Channels:
             "INSERT INTO channels (name, identity, from_seq) VALUES (?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET identity = excluded.identity,"
             " from_seq = excluded.from_seq",
-            channel.name,
-            escaped(channel.identity),
-            channel.from_seq,
+            *(channel.name, escaped(channel.identity), channel.from_seq),
         )
         return channel
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from ollim_bot.domain.job_fields import Field as Field
+
 # The line of the first field, below the opening `---`.
 FIRST_LINE = 2
 
@@ -18,14 +20,6 @@ class BadDocument(Exception):
         super().__init__(reason)
         self.line = line
         self.reason = reason
-
-
-class Field(NamedTuple):
-    """`value` consists of plain Python values; `text` is a scalar as it was written."""
-
-    value: object
-    line: int
-    text: str | None
 
 
 class Document(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.text import FROM_UNTRUSTED
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
-from ollim_bot.store.connection import Row, Statements, microseconds
+from ollim_bot.store.connection import Statements, Value, look_up, microseconds
 from ollim_bot.store.file_store import parse_object
-from ollim_bot.store.lookup import look_up
 
 if TYPE_CHECKING:
     from ollim_bot.domain.due_items import DueItem
@@ -27,8 +26,7 @@ def find_item(statements: Statements, key: str) -> DueItem | None:
 
 
 def _row(statements: Statements, key: str) -> DueItem | None:
-    rows = statements.rows("SELECT value FROM due_items WHERE key = ?", key)
-    return next(iter(_decoded(rows)), None)
+    return next(iter(_found(statements, "WHERE key = ?", key)), None)
 
 
 class DueItems:
@@ -41,6 +39,11 @@ class DueItems:
     def get(self, key: str) -> DueItem | None:
         """The item that the buttons with this key mean."""
         return find_item(self._statements, key)
+
+    def get_open(self, key: str) -> DueItem | None:
+        """As `get`, but only an item that has no answer."""
+        item = self.get(key)
+        return item if item is not None and item.is_open else None
 
     def add(self, item: DueItem) -> bool:
         """Add the item; False if its occurrence has one already."""
@@ -75,8 +78,7 @@ class DueItems:
 
     def open(self) -> list[DueItem]:
         """The items without an answer, the earliest first."""
-        rows = self._statements.rows("SELECT value FROM due_items WHERE is_open = 1 ORDER BY due")
-        return _decoded(rows)
+        return self._found("WHERE is_open = 1 ORDER BY due")
 
     def open_occurrences(self) -> set[str]:
         """The occurrences of the items without an answer."""
@@ -85,54 +87,41 @@ class DueItems:
 
     def answered_since(self, moment: datetime) -> list[DueItem]:
         """The items that were answered since then, in the order of their answers."""
-        rows = self._statements.rows(
-            "SELECT value FROM due_items WHERE answered_at >= ? ORDER BY answered_at",
-            microseconds(moment),
-        )
-        return _decoded(rows)
+        since = microseconds(moment)
+        return self._found("WHERE answered_at >= ? ORDER BY answered_at", since)
 
     def of_job(self, kind: OccurrenceKind, job_id: str) -> list[DueItem]:
         """The items of a job, the newest first. Reads all items."""
-        rows = self._statements.rows(
-            "SELECT value FROM due_items WHERE instr(value, ?) > 0 ORDER BY due DESC",
-            f"{kind}:{job_id}:",
-        )
-        return [each for each in _decoded(rows) if each.is_of(kind, job_id) and not each.same_as]
+        found = self._found("WHERE instr(value, ?) > 0 ORDER BY due DESC", f"{kind}:{job_id}:")
+        return [each for each in found if each.is_of(kind, job_id) and not each.same_as]
 
     def put_off_to(self, reminder: str) -> DueItem | None:
         """The item for which a snooze made the reminder with this id."""
-        rows = self._statements.rows(
-            "SELECT value FROM due_items WHERE instr(value, ?) > 0", f'"{reminder}"'
-        )
-        return next((each for each in _decoded(rows) if each.copy == reminder), None)
+        found = self._found("WHERE instr(value, ?) > 0", f'"{reminder}"')
+        return next((each for each in found if each.copy == reminder), None)
 
     def due_since(self, moment: datetime) -> list[DueItem]:
         """The items that were due since then, the earliest first."""
-        rows = self._statements.rows(
-            "SELECT value FROM due_items WHERE due >= ? ORDER BY due", microseconds(moment)
-        )
-        return _decoded(rows)
+        return self._found("WHERE due >= ? ORDER BY due", microseconds(moment))
 
     def with_undo(self) -> list[DueItem]:
         """The items whose message offers Undo, the one that offers it shortest first."""
-        rows = self._statements.rows(
-            "SELECT value FROM due_items WHERE undo_until IS NOT NULL ORDER BY undo_until"
-        )
-        return _decoded(rows)
+        return self._found("WHERE undo_until IS NOT NULL ORDER BY undo_until")
 
     def to_come_again(self) -> list[DueItem]:
         """The open items that have a next time, the earliest first."""
-        rows = self._statements.rows(
-            "SELECT value FROM due_items WHERE again_at IS NOT NULL ORDER BY again_at"
-        )
-        return _decoded(rows)
+        return self._found("WHERE again_at IS NOT NULL ORDER BY again_at")
+
+    def _found(self, condition: str, *arguments: Value) -> list[DueItem]:
+        return _found(self._statements, condition, *arguments)
 
 
 def _number(moment: datetime | None) -> int | None:
     return None if moment is None else microseconds(moment)
 
 
-def _decoded(rows: Sequence[Row]) -> list[DueItem]:
+def _found(statements: Statements, condition: str, *arguments: Value) -> list[DueItem]:
+    rows = statements.rows(f"SELECT value FROM due_items {condition}", *arguments)
     return [_item(row[0]) for row in rows]
 
 

@@ -104,7 +104,3 @@ def is_not_committed(error: sqlite3.Error) -> bool:
     """Whether an error of COMMIT means for certain that nothing was committed."""
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
-
-
-# The exit code of a process that leads no more; its supervisor starts it again, as a standby.
-NOT_LEADING = 75

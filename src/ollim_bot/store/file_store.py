@@ -112,7 +112,9 @@ class FileStore(Generic[T]):
         except Malformed:
             return self.transact(lambda value: (value, value))
         except FormatIsNewer as newer:
-            self._tell(self._newer(newer))
+            self._tell(
+                StoreProblem(self._path, NewerFormat(self._path, newer.found, newer.known).reason)
+            )
             return self._codec.missing()
         self._tell(*warnings)
         return value
@@ -121,10 +123,20 @@ class FileStore(Generic[T]):
         problems: tuple[StoreProblem, ...] = ()
         try:
             with self._lock.held():
-                value, problems = self._load_or_set_aside()
+                try:
+                    value, problems = self._load()
+                except FormatIsNewer as newer:
+                    raise NewerFormat(self._path, newer.found, newer.known) from None
+                except Malformed as malformed:
+                    value = self._codec.missing()
+                    problems = (set_aside(self._disk, self._path, str(malformed)),)
                 new_value, result = step(value)
                 if new_value != value:
-                    self._save(new_value)
+                    data = self._codec.encode(new_value)
+                    if data is None:
+                        remove_durably(self._disk, self._path)
+                    else:
+                        write_atomically(self._disk, self._path, data, PRIVATE)
                 return result
         finally:
             self._tell(*problems)
@@ -143,27 +155,6 @@ class FileStore(Generic[T]):
             ) from refused
         value, warnings = self._codec.decode(raw)
         return value, tuple(StoreProblem(self._path, warning) for warning in warnings)
-
-    def _load_or_set_aside(self) -> tuple[T, tuple[StoreProblem, ...]]:
-        try:
-            return self._load()
-        except FormatIsNewer as newer:
-            raise NewerFormat(self._path, newer.found, newer.known) from None
-        except Malformed as malformed:
-            return self._codec.missing(), (self._set_aside(str(malformed)),)
-
-    def _set_aside(self, reason: str) -> StoreProblem:
-        return set_aside(self._disk, self._path, reason)
-
-    def _save(self, value: T) -> None:
-        data = self._codec.encode(value)
-        if data is None:
-            remove_durably(self._disk, self._path)
-        else:
-            write_atomically(self._disk, self._path, data, PRIVATE)
-
-    def _newer(self, newer: FormatIsNewer) -> StoreProblem:
-        return StoreProblem(self._path, NewerFormat(self._path, newer.found, newer.known).reason)
 
     def _tell(self, *problems: StoreProblem) -> None:
         for problem in problems:

@@ -76,7 +76,10 @@ def parse(text: str) -> Document:
     start, end, body_start = _split(text)
     fields = plain_fields(text[start:end])
     if fields is None:
-        fields = _yaml_fields(text[start:end])
+        # Import late: most documents are plain, and the library is slow to import.
+        from ollim_bot.store.yaml_fields import yaml_fields
+
+        fields = yaml_fields(text[start:end])
     return Document(fields, text[body_start:].strip())
 
 
@@ -109,22 +112,12 @@ def _split(text: str) -> tuple[int, int, int]:
     return opening.end(), closing.start(), closing.end()
 
 
-def _yaml_fields(head: str) -> Mapping[str, Field]:
-    # Import late: most documents are plain, and the library is slow to import.
-    from ollim_bot.store.yaml_fields import yaml_fields
-
-    return yaml_fields(head)
-
-
-def _yaml_place(head: str, key: str) -> FieldSpan | None:
-    from ollim_bot.store.yaml_fields import yaml_place
-
-    return yaml_place(head, key)
-
-
 def _with_field(text: str, key: str, value: object) -> str:
     start, end, _ = _split(text)
-    place = _yaml_place(text[start:end], key)
+    # Import late, as in `parse`.
+    from ollim_bot.store.yaml_fields import yaml_place
+
+    place = yaml_place(text[start:end], key)
     if place is not None:
         head = _changed(text[start:end], place, value)
     elif value is not None:
@@ -132,7 +125,18 @@ def _with_field(text: str, key: str, value: object) -> str:
     else:
         return text
     result = f"{text[:start]}{head}{text[end:]}"
-    _check_edit(text, result, key, value)
+    # Read the result back: exactly this key changed, or nothing is written.
+    try:
+        was, now = parse(text), parse(result)
+    except BadDocument as error:
+        raise CannotEdit(f"{key} cannot be changed here ({error.reason})") from None
+    expected = {name: field.value for name, field in was.fields.items()}
+    expected.pop(key, None)
+    if value is not None:
+        expected[key] = value
+    found = {name: field.value for name, field in now.fields.items()}
+    if found != expected or was.body != now.body:
+        raise CannotEdit(f"{key} cannot be changed here without changing more")
     return result
 
 
@@ -143,21 +147,6 @@ def _changed(head: str, place: FieldSpan, value: object) -> str:
         return head[:first] + head[head.index("\n", place.value_end) + 1 :]
     space = "" if head[place.value_start - 1].isspace() else " "
     return f"{head[: place.value_start]}{space}{inline(value)}{head[place.value_end :]}"
-
-
-def _check_edit(before: str, after: str, key: str, value: object) -> None:
-    """Read the result back: exactly this key changed, or nothing is written."""
-    try:
-        was, now = parse(before), parse(after)
-    except BadDocument as error:
-        raise CannotEdit(f"{key} cannot be changed here ({error.reason})") from None
-    expected = {name: field.value for name, field in was.fields.items()}
-    expected.pop(key, None)
-    if value is not None:
-        expected[key] = value
-    found = {name: field.value for name, field in now.fields.items()}
-    if found != expected or was.body != now.body:
-        raise CannotEdit(f"{key} cannot be changed here without changing more")
 
 
 def _with_body(text: str, body: str) -> str:

@@ -168,9 +168,7 @@ class InboxInputs:
                     self._statements.write(
                         "inbox",
                         "UPDATE inputs SET value = NULL, ended = ?, ended_at = ? WHERE id = ?",
-                        row.end.value,
-                        microseconds(row.at),
-                        escaped(each.id),
+                        *(row.end.value, microseconds(row.at), escaped(each.id)),
                     )
 
     def _write_turn(self, before: Inbox, after: Inbox) -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.answer_words import settlement, settlement_in, state_text, why_not_undone
+from ollim_bot.domain.answers import settlement, settlement_in, state_text, why_not_undone
 from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem, delivery_id, item_key, open_card, root_in
@@ -29,7 +29,7 @@ from ollim_bot.domain.quiet import is_quiet, quiet_until
 from ollim_bot.domain.run_history import BY, NEWER_CAME, PLAINLY, RunStory, planned_row
 from ollim_bot.domain.schedule import ScheduledJob, is_late, occurrence_at
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.store.answer_plans import SETTLING, plan_following, withdraw_plan
+from ollim_bot.store.answer_plans import plan_following, withdraw_plan
 from ollim_bot.store.changes import UndoRefused, cause_of
 from ollim_bot.store.job_files import (
     JobFileChanges,
@@ -104,17 +104,18 @@ def _stories(tx: Transaction, item: DueItem) -> list[RunStory]:
 
 
 def _left(item: DueItem, stories: list[RunStory]) -> int:
-    """How many times it has left, with a planned one."""
-    return 0 if item.nag is None else item.nag.times - sum(map(_is_used_up, stories))
+    """How many times it has left, with a planned one.
 
-
-def _is_used_up(story: RunStory) -> bool:
-    """Whether it came, or a later one in its place; what an answer or a pause ends is not."""
-    end = story.end
-    if end is None:
-        return False
-    is_passed = end.facts.get("reason") == SkipReason.SUPERSEDED
-    return end.state == OccurrenceState.DONE or is_passed
+    A time that came is used up, or if a later one came in its place; one that an answer or a pause
+    has ended is not.
+    """
+    if item.nag is None:
+        return 0
+    ends = [story.end for story in stories if story.end is not None]
+    return item.nag.times - sum(
+        end.state == OccurrenceState.DONE or end.facts.get("reason") == SkipReason.SUPERSEDED
+        for end in ends
+    )
 
 
 # Answers an item, or takes that back, in the agent's name, who needs no update of it.
@@ -259,8 +260,8 @@ def show_again(
     the nagging goes on after that. `by` names who shows it in the place of the bot. Returns the
     item with its new message; None if there is none.
     """
-    item = tx.due_items.get(key)
-    if item is None or not item.is_open or item.again_at is None or item.again_at > now:
+    item = tx.due_items.get_open(key)
+    if item is None or item.again_at is None or item.again_at > now:
         return None
     if not _is_on(tx, item, job):
         _end_series(tx, item)
@@ -351,8 +352,8 @@ def answer_item(
     `undoes` is the change that the answer takes back, if it is given again. The further checks of
     its chain are removed. What follows its answer is planned.
     """
-    before = tx.due_items.get(key)
-    if before is None or not before.is_open:
+    before = tx.due_items.get_open(key)
+    if before is None:
         return None
     is_in_quiet = until is not None and is_quiet(quiet_settings(tx), until)
     answered = before.answered(answer, tx.now, by, until, copy)
@@ -362,8 +363,7 @@ def answer_item(
     _note_answer(tx, before, item, who or _changer_of(by), undoes)
     skip_planned(tx, item, SkipReason.POLICY, "you had answered it")
     tx.job_ops.add(end_chain(root_in(item.note), _mark(item)))
-    if answer in SETTLING:
-        plan_following(tx, item)
+    plan_following(tx, item)
     if until is not None:
         tx.job_ops.add(add_snoozed(item.note, copy, until))
         carry_agent_skills(tx, root_in(item.note), copy)
@@ -398,13 +398,6 @@ def _note_answer(
             undoes,
         )
     )
-
-
-def _note_taken_back(tx: Transaction, before: DueItem, after: DueItem, who: Changer) -> None:
-    """Keep that the item is open again. An answer of an older version has no change to undo."""
-    last = tx.changes.last_of(f"{ANSWER}:{before.occurrence}")
-    if last is not None:
-        _note_answer(tx, before, after, who, last.key)
 
 
 def answer_reply(
@@ -463,8 +456,7 @@ def undo_answer_change(
     if said is None:
         return take_back(tx, key, by, job)
     item = answer_item(tx, key, said.answer, by, until=said.until, copy=copy, undoes=change.key)
-    if item is None:
-        raise UndoRefused("It is not open any more.")
+    assert item is not None
     return item
 
 
@@ -482,8 +474,7 @@ def refuse_answer_undo(tx: Transaction, change: ChangeRow, job: Job | None) -> N
         return
     if said.until is not None and said.until <= tx.now:
         raise UndoRefused("That moment is over. Answer it where it stands.")
-    item = tx.due_items.get(key)
-    if item is None or not item.is_open:
+    if tx.due_items.get_open(key) is None:
         raise UndoRefused("It is not open any more.")
 
 
@@ -491,10 +482,16 @@ def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
     """Take back the answer with all that followed from it."""
     after = item.reopened()
     tx.ledger.append(item.row(Answer.UNDONE, tx.now, by))
-    _note_taken_back(tx, item, after, _changer_of(by))
+    who = _changer_of(by)
+    last = tx.changes.last_of(f"{ANSWER}:{item.occurrence}")
+    if last is not None:
+        _note_answer(tx, item, after, who, last.key)
     tx.due_items.put(after)
     after = _ask_again(tx, after)
-    if item.nag is not None and not after.waiting and not _is_superseded(tx, item):
+    end = last_end(tx, item)
+    # Its nagging may have ended because a later moment of its job came.
+    is_superseded = end is not None and end.facts.get("reason") == SkipReason.SUPERSEDED
+    if item.nag is not None and not after.waiting and not is_superseded:
         after = plan_next(tx, after, tx.now.astimezone(UTC) + item.nag.pause)
     tx.due_items.put(after)
     if item.copy and item.until is not None:
@@ -502,14 +499,14 @@ def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
         tx.job_ops.add(remove_copy(item.copy, item.until))
     bring_back_chain(tx.job_ops, end_chain(root_in(item.note), _mark(item)))
     withdraw_plan(tx, item)
-    _correct_update(tx, item, by)
+    # Remove the update of the answer; if the agent has seen it, leave its correction.
+    name = f"answered-{item.key}"
+    if any(each.id == name for each in tx.updates.get().entries):
+        tx.updates.change(lambda pending: pending.without({name}))
+    elif by != AGENT:
+        said = f"took back the answer to “{item.title}”; it is open again."
+        leave_update(tx, owner_did(tx.now, said, f"undone {_mark(item)}"))
     return after
-
-
-def _is_superseded(tx: Transaction, item: DueItem) -> bool:
-    """Whether its nagging had ended because a later moment of its job came."""
-    end = last_end(tx, item)
-    return end is not None and end.facts.get("reason") == SkipReason.SUPERSEDED
 
 
 def _ask_again(tx: Transaction, item: DueItem) -> DueItem:
@@ -529,16 +526,6 @@ def _ask_again(tx: Transaction, item: DueItem) -> DueItem:
         return item
     hold(tx, HeldMessage(message), until)
     return replace(item, waiting=message.id)
-
-
-def _correct_update(tx: Transaction, item: DueItem, by: str) -> None:
-    """Remove the update of the answer; if the agent has seen it, leave its correction."""
-    name = f"answered-{item.key}"
-    if any(each.id == name for each in tx.updates.get().entries):
-        tx.updates.change(lambda pending: pending.without({name}))
-    elif by != AGENT:
-        said = f"took back the answer to “{item.title}”; it is open again."
-        leave_update(tx, owner_did(tx.now, said, f"undone {_mark(item)}"))
 
 
 def end_undo(tx: Transaction) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from ollim_bot.domain.job_fields import WrongValue, words
 from ollim_bot.domain.shared_files import FileReading, JobFile, JobFolder, SharedFile
 from ollim_bot.domain.skills import SkillSet
 from ollim_bot.errors import Unreadable
@@ -15,7 +16,7 @@ from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument, Document
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import JobFileIndex
-from ollim_bot.store.job_formats import FieldProblem, WrongValue, words
+from ollim_bot.store.job_formats import FieldProblem
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.skill_files import TOOLS, SkillFolder, read_document
 

@@ -265,21 +265,18 @@ class MarkdownRepository(Generic[J]):
                 raise ChangedMeanwhile(self._shown(name))
             job = self._right(self._shown(name), text)
             same = [other for other, each in self._readings() if each.job_id == job.spec.id]
-            if any(other != name for other in same):
-                raise self._duplicate(job.spec.id, [name, *(each for each in same if each != name)])
+            if others := {*same} - {name}:
+                raise self._duplicate(job.spec.id, [name, *sorted(others)])
             if text != before.text:
-                self._replace(path, before.text, text)
+                data = _utf8(text)
+                with self._keep(self._shown(name), text):
+                    # Keep a link and edit its target, unless an editor has just written it.
+                    former = before.text.encode()
+                    if not replace_unchanged(self._disk, path.resolve(), former, data, SHARED):
+                        raise ChangedMeanwhile(self._shown(name))
         if text != before.text:
             self._journal.note(path, f"edit {self._form.kind} {job.spec.id}")
         return self._planned(job)
-
-    def _replace(self, path: Path, before: str, after: str) -> None:
-        """Write the file, unless an editor outside the program has just written it."""
-        data = _utf8(after)
-        with self._keep(self._shown(path.name), after):
-            # Keep a link and edit its target.
-            if not replace_unchanged(self._disk, path.resolve(), before.encode(), data, SHARED):
-                raise ChangedMeanwhile(self._shown(path.name))
 
     def remove(self, item_id: str) -> Path:
         with self._lock.held():

@@ -1,4 +1,4 @@
-"""The git history of the data directory, and the one way in which git is run.
+"""The git history of the data directory, also begun anew, and the one way in which git is run.
 
 The history is a courtesy: changes are kept as rows, and no step waits for git or fails with it.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,14 +22,14 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from ollim_bot.domain.about_me import source_line
-from ollim_bot.domain.change_list import ChangeFilter, OlderChange
-from ollim_bot.domain.changes import ChangeRow
+from ollim_bot.domain.changes import ChangeFilter, ChangeRow, OlderChange
+from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.text import shortened
 from ollim_bot.environment import child_environment, program_path, search_path
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import SizeLimit, TooLarge, unsuitable_file
-from ollim_bot.store.files import FileLock
+from ollim_bot.plain_files import SizeLimit, TooLarge, read_file, unsuitable_file
+from ollim_bot.store.files import FileLock, OsDisk, write_atomically
 
 _SETTINGS = (
     "commit.gpgsign=false",
@@ -240,6 +242,7 @@ _NEVER_TRACKED = tuple(
         _DATA.webhook_spec_link,
     )
 )
+_NEVER_TRACKED_NAME = re.compile(r"(?is)\.git|(?-i:\.\.|mcp\.json|\.env(?:\..*)?)")
 _SUBJECT_LENGTH = 72
 
 
@@ -250,14 +253,8 @@ def is_tracked(relative: PurePath) -> bool:
         return True
     if relative.is_absolute() or any(parts[: len(other)] == other for other in _NEVER_TRACKED):
         return False
-    if not parts or any(map(_is_never_tracked, parts)):
-        return False
-    is_half_written = parts[-1].startswith(".") and relative.suffix == ".tmp"
-    return not is_half_written
-
-
-def _is_never_tracked(part: str) -> bool:
-    return part in ("..", ".env", "mcp.json") or part.startswith(".env.") or part.lower() == ".git"
+    is_half_written = relative.name.startswith(".") and relative.suffix == ".tmp"
+    return bool(parts) and not (is_half_written or any(map(_NEVER_TRACKED_NAME.fullmatch, parts)))
 
 
 def commit_message(noted: Sequence[tuple[PurePosixPath, str]]) -> str:
@@ -486,36 +483,22 @@ def _stage(
     Returns those that it has then, and a sentence if some were refused. Raises `GitTrouble` if all
     were refused.
     """
-    fit = [path for path, is_staged in named if is_staged]
-    new = [path for path, is_staged in named if not is_staged]
+    wanted = dict(named)
     refusal = ""
-    for path, large in [(path, _too_large(git.root / path)) for path in new]:
-        if large:
-            refusal = f"{path} is not in the history: it is {large}."
-            new.remove(path)
-    if not new:
-        return fit, refusal
-    added, complaint = _add(git, fit, new)
-    return added, complaint or refusal
-
-
-def _add(
-    git: Git, staged: Sequence[PurePosixPath], new: Sequence[PurePosixPath]
-) -> tuple[list[PurePosixPath], str]:
-    wanted = [*staged, *new]
+    for path in [path for path, is_staged in named if not is_staged]:
+        if isinstance(unfit := unsuitable_file(git.root / path, SizeLimit.IN_HISTORY), TooLarge):
+            refusal = f"{path} is not in the history: it is {unfit.reason}."
+            del wanted[path]
+    new = [path for path, is_staged in wanted.items() if not is_staged]
     try:
-        git.run("add", "--ignore-errors", *_PATHS_FROM_STDIN, given=_as_input(new))
+        if new:
+            git.run("add", "--ignore-errors", *_PATHS_FROM_STDIN, given=_as_input(new))
     except GitTrouble as trouble:
-        taken = [path for path, is_staged in git.changes() if is_staged and path in {*wanted}]
+        taken = [path for path, is_staged in git.changes() if is_staged and path in wanted]
         if not taken:
             raise
         return taken, str(trouble)
-    return wanted, ""
-
-
-def _too_large(path: Path) -> str:
-    unfit = unsuitable_file(path, SizeLimit.IN_HISTORY)
-    return unfit.reason if isinstance(unfit, TooLarge) else ""
+    return [*wanted], refusal
 
 
 def _commit_files(
@@ -548,3 +531,84 @@ def _place(root: Path, note: Note, real_folder: Callable[[Path], str]) -> PurePo
         return PurePosixPath(Path(real_folder(whole.parent), whole.name).relative_to(root))
     except ValueError:
         return None
+
+
+# What the owner has set up. All else in the folder of git is history.
+SETTINGS = frozenset(("config", "config.worktree", "description", "hooks", "info"))
+_LIMIT = 600.0
+_HEAD, _REFS, _OBJECTS = _FRAME = ("HEAD", "refs", "objects")
+_BRANCH = "ref: refs/heads/"
+
+
+class HistoryText:
+    """The history of a data directory. `root` need not be a repository: then it has no words.
+
+    Raises `OllimError` if the history is not this folder's alone.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._git = Git(Path(os.path.realpath(root)), limit=_LIMIT)
+        self._folder = self._git.root / ".git"
+        self._is_there = has_repository(self._git.root)
+        if self._is_there:
+            self._git = self._git.opened()
+            self._folder = self._git.folder or self._folder
+        if (self._folder / "commondir").exists():
+            raise OllimError(
+                f"The history of {root} is part of another repository, {self._folder}. "
+                "Move its `.git` away first; the bot begins a new one."
+            )
+
+    def count(self, passage: Passage) -> int:
+        """How many versions of files, messages and names have the words, also unreachable ones."""
+        return sum(map(passage.is_in_bytes, (*self._objects(), *self._notes())))
+
+    def remotes(self) -> list[str]:
+        """The names of the repositories elsewhere, which may have the former history."""
+        return self._git.run("remote").decode().split() if self._is_there else []
+
+    def remove(self, passage: Passage) -> bool:
+        """Remove all versions and names; False if there is no repository.
+
+        The settings stay, and the next commit begins a new history. A kill leaves a history, or a
+        repository without one; both can be committed to.
+        """
+        if not self._is_there:
+            return False
+        _remove(self._folder / "packed-refs", *(self._folder / _REFS).iterdir())
+        branch = read_file(self._folder / _HEAD, SizeLimit.NOTE)
+        if not branch.startswith(_BRANCH.encode()) or passage.is_in_bytes(branch):
+            write_atomically(OsDisk(), self._folder / _HEAD, f"{_BRANCH}main\n".encode(), 0o644)
+        # The index names objects, so it goes before they do.
+        _remove(*(each for each in self._folder.iterdir() if each.name not in SETTINGS | {*_FRAME}))
+        _remove(*(self._folder / _OBJECTS).iterdir())
+        return True
+
+    def _objects(self) -> Iterator[bytes]:
+        listed, place = b"", 0
+        if self._is_there:
+            listed = self._git.run("cat-file", "--batch-all-objects", "--batch", "--unordered")
+        while place < len(listed):
+            end = listed.index(b"\n", place)
+            size = listed[place:end].rpartition(b" ")[2]
+            place = end + 1
+            if size.isdigit():  # an object that is missing or damaged has no content
+                yield listed[place : place + int(size)]
+                place += int(size) + 1
+
+    def _notes(self) -> Iterator[bytes]:
+        """What git keeps beside its objects: names, logs, the index, the last message."""
+        for path in self._folder.rglob("*") if self._is_there else ():
+            relative = path.relative_to(self._folder)
+            if relative.parts[0] not in SETTINGS | {_OBJECTS}:
+                yield os.fsencode(relative)
+                if path.is_file():
+                    yield read_file(path, SizeLimit.LOG)
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

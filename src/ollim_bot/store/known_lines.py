@@ -47,7 +47,11 @@ def known_lines(
     paths: DataPaths, zone: tzinfo, problems: list[str] | None = None
 ) -> list[KnownLine]:
     """Every line that has words. A file that cannot be read is a sentence in `problems`."""
-    git = _history(paths)
+    git: Git | None = None
+    with suppress(OllimError, OSError):
+        git = (
+            Git(Path(os.path.realpath(paths.root))).opened() if has_repository(paths.root) else None
+        )
     found: list[KnownLine] = []
     for file in memory_files(paths):
         try:
@@ -58,7 +62,7 @@ def known_lines(
                 problems.append(f"{file} cannot be read: {reason}.")
             continue
         name, saved = str(file), datetime.fromtimestamp((paths.root / file).stat().st_mtime, UTC)
-        commits = {} if git is None else _origins(git, file)
+        commits = _origins(git, file)
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 # What no commit has is of the last save.
@@ -68,17 +72,10 @@ def known_lines(
     return found
 
 
-def _history(paths: DataPaths) -> Git | None:
-    """The history; None if there is none."""
-    if not has_repository(paths.root):
-        return None
-    with suppress(OllimError, OSError):
-        return Git(Path(os.path.realpath(paths.root))).opened()
-    return None
-
-
-def _origins(git: Git, file: PurePosixPath) -> Mapping[int, _Commit]:
+def _origins(git: Git | None, file: PurePosixPath) -> Mapping[int, _Commit]:
     """The commit of each line by its number."""
+    if git is None:
+        return {}
     with suppress(GitTrouble):
         commits = dict(_blamed(git, file))
         known = _messages(git, {*commits.values()})

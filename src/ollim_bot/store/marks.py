@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.skills import folded_path
@@ -16,7 +16,6 @@ from ollim_bot.domain.taint import LOST, Taint, TaintMark, kind_of, marked_taint
 from ollim_bot.domain.tasks import Task, title_key
 from ollim_bot.errors import WrongInput
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.codecs.plain import decode_plain
 from ollim_bot.store.connection import (
     Row,
     Statements,
@@ -26,7 +25,6 @@ from ollim_bot.store.connection import (
     moment_of,
     unescaped,
 )
-from ollim_bot.store.file_store import Malformed
 
 if TYPE_CHECKING:
     from ollim_bot.domain.forgetting import Passage
@@ -47,36 +45,6 @@ _IS_LEFT = "(key >= 'file:' AND key < 'file;') OR (key >= 'task:' AND key < 'tas
 _AT_ONCE = 200
 # The name of the record in which version 0.13 kept all of it.
 _FORMER = "taint"
-
-
-@dataclass(frozen=True, slots=True)
-class _FormerReading:
-    source: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class _FormerSession:
-    session: SessionId
-    sources: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _FormerTask:
-    title: str
-    untrusted: str
-    id: str = ""
-    is_shown: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Former:
-    """What version 0.13 has kept."""
-
-    standing: tuple[str, ...] = ()
-    sessions: tuple[_FormerSession, ...] = ()
-    recent: tuple[_FormerReading, ...] = ()
-    tasks: tuple[_FormerTask, ...] = ()
 
 
 class Marks:
@@ -246,21 +214,23 @@ class Marks:
         if found is None:
             return
         try:
-            self._take(decode_plain(_Former, str(found[0]).encode()))
-        except Malformed:
+            self._take(json.loads(str(found[0])))
+        except (ValueError, TypeError, KeyError, AttributeError):
             self.lose()
         self._statements.write(_FORMER, "DELETE FROM records WHERE name = ?", _FORMER)
 
-    def _take(self, former: _Former) -> None:
-        for one in former.recent:
-            self._put(f"{_READ}{_hash(one.source)}", TaintMark(one.source, one.at))
-        for each in former.sessions:
-            self.read(each.session, each.sources)
-        for task in former.tasks:
-            untold = "" if task.is_shown else task.id
-            self.leave(TaintMark(task.untrusted, self._now, title=task.title, untold=untold))
-        if former.standing:
-            self._put(_STANDING, TaintMark(Taint(former.standing).mark, self._now))
+    def _take(self, former: Mapping[str, Any]) -> None:
+        for one in former.get("recent", ()):
+            mark = TaintMark(one["source"], datetime.fromisoformat(one["at"]))
+            self._put(f"{_READ}{_hash(mark.source)}", mark)
+        for each in former.get("sessions", ()):
+            self.read(SessionId(each["session"]), each["sources"])
+        for task in former.get("tasks", ()):
+            untold = "" if task.get("is_shown") else task.get("id", "")
+            title = task["title"]
+            self.leave(TaintMark(task["untrusted"], self._now, title=title, untold=untold))
+        if standing := former.get("standing"):
+            self._put(_STANDING, TaintMark(Taint(tuple(standing)).mark, self._now))
 
     def _at(self, keys: Iterable[str]) -> dict[str, TaintMark]:
         sought, found = [*dict.fromkeys(keys)], dict[str, TaintMark]()
@@ -335,21 +305,18 @@ def by_hand(
 
     Where it is not known what was written, those from before this moment may be gone.
     """
-    return [
-        each
-        for each in marks
-        if each.path and (each.hash or (before is not None and each.since < before))
-        if _is_other(root / each.path, each.hash)
+
+    def is_other(mark: TaintMark) -> bool:
+        try:
+            content = read_file(root / mark.path, SizeLimit.IN_HISTORY)
+        except OSError as unread:
+            return isinstance(unread, FileNotFoundError)
+        return mark.hash not in ("", hash_of(content))
+
+    may_be = [
+        each for each in marks if each.path and (each.hash or (before and each.since < before))
     ]
-
-
-def _is_other(file: Path, known: str) -> bool:
-    try:
-        return known not in ("", hash_of(read_file(file, SizeLimit.IN_HISTORY)))
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
+    return [each for each in may_be if is_other(each)]
 
 
 def hash_of(content: bytes) -> str:

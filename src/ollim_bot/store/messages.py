@@ -12,8 +12,15 @@ from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.search import Search, Speaker, who_spoke
 from ollim_bot.store.codecs.messages import CHAT_MESSAGES
-from ollim_bot.store.connection import Row, Statements, Value, escaped, microseconds, unescaped
-from ollim_bot.store.lookup import look_up
+from ollim_bot.store.connection import (
+    Row,
+    Statements,
+    Value,
+    escaped,
+    look_up,
+    microseconds,
+    unescaped,
+)
 from ollim_bot.store.search_index import SESSION, SearchIndex, conditions_of
 
 # The session of an answer is known; a message of the owner belongs to that of the next answer.
@@ -162,9 +169,7 @@ class MessageLog:
         first = self._statements.number(bound, escaped(session))
         found = self._found(
             "WHERE seq < ? AND id LIKE ? AND id NOT LIKE ? ORDER BY seq DESC LIMIT 1",
-            first,
-            f"{entry_id('')}%",
-            f"{end_id('')}%",
+            *(first, f"{entry_id('')}%", f"{end_id('')}%"),
         )
         return found[0].message if found else None
 
@@ -183,10 +188,7 @@ class MessageLog:
         before = self._statements.number(f"{answered} AND session IS NOT NULL", first)
         return self._found(
             f"WHERE seq > ? AND seq <= ? AND {SESSION} = ? ORDER BY seq LIMIT ?",
-            before,
-            last,
-            stored,
-            limit,
+            *(before, last, stored, limit),
         )
 
     def opening_of(self, session: SessionId) -> str:
@@ -260,10 +262,7 @@ class MessageLog:
             seq,
             escaped(message.id),
             change,
-            microseconds(message.at),
-            escaped(message.turn or "") or None,
-            escaped(message.session or "") or None,
-            escaped(message.occurrence or "") or None,
+            *_found_by(message),
             sender.charge.value,
             escaped(sender.fork or "") or None,
             escaped(sender.parent or "") or None,
@@ -285,10 +284,7 @@ class MessageLog:
             "messages",
             "UPDATE messages SET at = ?, turn = ?, session = ?, occurrence = ?, value = ?"
             " WHERE seq = ?",
-            microseconds(message.at),
-            escaped(message.turn or "") or None,
-            escaped(message.session or "") or None,
-            escaped(message.occurrence or "") or None,
+            *_found_by(message),
             CHAT_MESSAGES.encode(message).decode(),
             known.seq,
         )
@@ -327,6 +323,13 @@ def _decoded(rows: Sequence[Row]) -> list[LoggedMessage]:
         )
         for value, seq, change, charge, fork, parent in rows
     ]
+
+
+def _found_by(message: ChatMessage) -> Iterator[Value]:
+    """What finds the row: the moment, the turn, the session and the occurrence."""
+    yield microseconds(message.at)
+    for name in (message.turn, message.session, message.occurrence):
+        yield escaped(name or "") or None
 
 
 def _session(stored: str | None) -> SessionId | None:

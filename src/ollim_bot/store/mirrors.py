@@ -139,7 +139,31 @@ class Mirrors:
         """
         for spec in MIRRORED:
             self._reconcile(statements, spec)
-        self._reconcile_history(SessionHistory(statements))
+        history = SessionHistory(statements)
+        path = self._state / HISTORY_FILE
+        try:
+            content = self._content(path) or b""
+        except UnsuitableFile as unfit:
+            self._report(set_aside(self._disk, path, unfit.reason))
+            content = b""
+        except OSError as refused:
+            self._report(StoreProblem(path, f"cannot be read: {refused.strerror}."))
+            return
+        in_file, bad = events_in(content)
+        known = history.all()
+        if Counter(in_file) - Counter(known):
+            # What came after the last event of the edited file follows it.
+            written = {*in_file}
+            places = (place for place, event in enumerate(known, 1) if event in written)
+            known = [*in_file, *known[max(places, default=0) :]]
+            history.replace(known)
+        if known[: len(in_file)] == in_file:
+            self._lines += [SESSION_EVENTS.encode(event) for event in known[len(in_file) :]]
+            return
+        if bad:
+            self._report(set_aside(self._disk, path, f"{bad} lines could not be read"))
+        lines = (SESSION_EVENTS.encode(event) + b"\n" for event in known)
+        self._history = b"".join(lines)
 
     def replace(self, statements: Statements) -> None:
         """Have `follow` write every file that is not current, and adopt nothing from any of them.
@@ -171,7 +195,6 @@ class Mirrors:
             content = self._content(path)
         except UnsuitableFile as unfit:
             self._report(set_aside(self._disk, path, unfit.reason))
-            content = None
             self._stale.add(spec.name)
             return
         except OSError as refused:
@@ -181,21 +204,18 @@ class Mirrors:
             return
         age = mirror_age(statements, spec.name, content)
         if age is MirrorAge.CURRENT:
-            self._settle(statements, spec, hash_of(content))
+            hashes = _hashes(statements, spec.name)
+            if hashes and hashes[-1] != hash_of(content):
+                note_hash(statements, spec.name, hash_of(content))
+            if hashes:
+                self._in_file[spec.name] = statements.number(
+                    "SELECT max(number) FROM mirrors WHERE name = ?", spec.name
+                )
         elif age is MirrorAge.BEHIND:
             self._stale.add(spec.name)
         else:
             is_newer = len(_hashes(statements, spec.name)) > 1
             self._apply(statements, spec, content, is_newer=is_newer)
-
-    def _settle(self, statements: Statements, spec: RecordSpec[object], content: str) -> None:
-        hashes = _hashes(statements, spec.name)
-        if hashes and hashes[-1] != content:
-            note_hash(statements, spec.name, content)
-        if hashes:
-            self._in_file[spec.name] = statements.number(
-                "SELECT max(number) FROM mirrors WHERE name = ?", spec.name
-            )
 
     def _apply(
         self,
@@ -220,47 +240,21 @@ class Mirrors:
             return
         ours = stored_record(statements, spec.name)
         if is_newer and ours is not None:
-            self._keep_unapplied(path, ours)
+            # Use the real clock: two files of one moment of a simulated day need two names.
+            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+            kept_as = path.with_name(f"{path.name}.unapplied-{stamp}")
+            write_atomically(self._disk, kept_as, ours, PRIVATE)
+            self._report(
+                StoreProblem(
+                    path,
+                    "was changed by hand while the bot was stopped, and that counts. The bot's own "
+                    f"last value is kept as state/{kept_as.name}.",
+                )
+            )
         for warning in warnings:
             self._report(StoreProblem(path, warning))
         store_record(statements, spec, encoded)
         self._stale.add(spec.name)
-
-    def _keep_unapplied(self, path: Path, content: bytes) -> None:
-        # Use the real clock: two files of one moment of a simulated day need two names.
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        kept_as = path.with_name(f"{path.name}.unapplied-{stamp}")
-        write_atomically(self._disk, kept_as, content, PRIVATE)
-        self._report(
-            StoreProblem(
-                path,
-                "was changed by hand while the bot was stopped, and that counts. The bot's own "
-                f"last value is kept as state/{kept_as.name}.",
-            )
-        )
-
-    def _reconcile_history(self, history: SessionHistory) -> None:
-        path = self._state / HISTORY_FILE
-        try:
-            content = self._content(path) or b""
-        except UnsuitableFile as unfit:
-            self._report(set_aside(self._disk, path, unfit.reason))
-            content = b""
-        except OSError as refused:
-            self._report(StoreProblem(path, f"cannot be read: {refused.strerror}."))
-            return
-        in_file, bad = _events(content)
-        known = history.all()
-        if Counter(in_file) - Counter(known):
-            known = _merged(in_file, known)
-            history.replace(known)
-        if known[: len(in_file)] == in_file:
-            self._lines += [SESSION_EVENTS.encode(event) for event in known[len(in_file) :]]
-            return
-        if bad:
-            self._report(set_aside(self._disk, path, f"{bad} lines could not be read"))
-        lines = (SESSION_EVENTS.encode(event) + b"\n" for event in known)
-        self._history = b"".join(lines)
 
     def _content(self, path: Path) -> bytes | None:
         try:
@@ -278,7 +272,7 @@ class MirrorAge(Enum):
 
 
 def _history_age(content: bytes | None, known: list[SessionEvent]) -> MirrorAge:
-    in_file, bad = _events(content or b"")
+    in_file, bad = events_in(content or b"")
     is_ours = not bad and not Counter(in_file) - Counter(known)
     return MirrorAge.BEHIND if is_ours else MirrorAge.BY_HAND
 
@@ -305,7 +299,7 @@ def _checked(
     return spec.codec.encode(value), warnings
 
 
-def _events(content: bytes) -> tuple[list[SessionEvent], int]:
+def events_in(content: bytes) -> tuple[list[SessionEvent], int]:
     """The events of the file, and the number of lines that are not events."""
     events: list[SessionEvent] = []
     bad = 0
@@ -315,13 +309,6 @@ def _events(content: bytes) -> tuple[list[SessionEvent], int]:
         except Malformed:
             bad += 1
     return events, bad
-
-
-def _merged(in_file: list[SessionEvent], known: list[SessionEvent]) -> list[SessionEvent]:
-    """The events of the edited file, followed by the known events after its last one."""
-    written = set(in_file)
-    after = max((place for place, event in enumerate(known) if event in written), default=-1) + 1
-    return [*in_file, *known[after:]]
 
 
 def hash_of(content: bytes | None) -> str:

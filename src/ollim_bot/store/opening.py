@@ -23,7 +23,6 @@ from ollim_bot.store.change_rows import note_settings
 from ollim_bot.store.connection import (
     Connect,
     SqliteStatements,
-    Statements,
     connect,
     connect_for_reading,
     connect_in_memory,
@@ -119,7 +118,17 @@ class DatabaseImage(RowsInMemory):
         refusal: WriteFailed,
         open_again: Callable[[], Database],
     ) -> None:
-        super().__init__(_image_of(path, refusal), path, now)
+        try:
+            image = _copied(path)
+        except sqlite3.Error:
+            try:
+                image = _copied_elsewhere(path)
+            except (sqlite3.Error, OSError):
+                raise refusal from None
+        if schema_of(image) != SCHEMA:
+            image.close()
+            raise refusal
+        super().__init__(image, path, now)
         self._reason = refusal.reason
         self._open_again = open_again
 
@@ -132,21 +141,6 @@ class DatabaseImage(RowsInMemory):
 
     def run_noting(self, _: Step[R]) -> NoReturn:
         raise WriteFailed(self.path, self._reason)
-
-
-def _image_of(path: Path, refusal: WriteFailed) -> sqlite3.Connection:
-    """Copy the database into memory; raises `refusal` if it is unreadable or of another version."""
-    try:
-        image = _copied(path)
-    except sqlite3.Error:
-        try:
-            image = _copied_elsewhere(path)
-        except (sqlite3.Error, OSError):
-            raise refusal from None
-    if schema_of(image) != SCHEMA:
-        image.close()
-        raise refusal
-    return image
 
 
 def _copied(path: Path) -> sqlite3.Connection:
@@ -198,7 +192,7 @@ def open_database(
     def opened() -> Database:
         if is_holder:
             mend(path, now(), report)
-            _Preparation(path, now(), mirrors).run(connection)
+            _prepare(path, now(), mirrors, connection)
         else:
             _check(path)
         return Database(
@@ -273,58 +267,39 @@ def _check(path: Path) -> None:
     check_schema(path, found)
 
 
-class _Preparation:
+def _prepare(path: Path, now: datetime, mirrors: Mirrors, connect_to: Connect) -> None:
     """The work that only the holder of the instance lock may do, in one transaction."""
+    with closing(connect_to(path)) as connection:
+        found = schema_of(connection)
+        if found > SCHEMA:
+            raise OtherSchema(path, found, SCHEMA)
+        if 0 < found < SCHEMA:
+            copy_database(path, now)
+        statements = SqliteStatements(connection, path)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            if found < SCHEMA:
+                migrate(connection)
+            _take_up(Transaction(statements, now), mirrors, is_new=found == 0)
+            connection.execute("COMMIT")
+        except sqlite3.Error as refused:
+            raise translated(path, refused) from refused
+        mirrors.follow(partial(read_row, connection, path), statements.changed, [])
 
-    def __init__(self, path: Path, now: datetime, mirrors: Mirrors) -> None:
-        self._path = path
-        self._now = now
-        self._mirrors = mirrors
 
-    def run(self, connect_to: Connect) -> None:
-        with closing(connect_to(self._path)) as connection:
-            found = schema_of(connection)
-            if found > SCHEMA:
-                raise OtherSchema(self._path, found, SCHEMA)
-            if 0 < found < SCHEMA:
-                copy_database(self._path, self._now)
-            statements = self._in_transaction(
-                connection, lambda statements: self._prepare(connection, statements, found)
-            )
-            read = partial(read_row, connection, self._path)
-            self._mirrors.follow(read, statements.changed, [])
-
-    def _prepare(self, connection: sqlite3.Connection, statements: Statements, found: int) -> None:
-        tx = Transaction(statements, self._now)
-        if found < SCHEMA:
-            migrate(connection)
-        tx.marks.take_over()
-        config = tx.config.get()
-        self._mirrors.reconcile(statements)
-        if found:
-            note_settings(tx.changes, config, tx.config.get(), Changer.HAND, self._now)
-        self._decide_on_limit(tx, statements, is_new=found == 0)
-        tx.messages.prepare_search(is_supported=can_index())
-
-    def _decide_on_limit(self, tx: Transaction, statements: Statements, *, is_new: bool) -> None:
-        """Give a directory that is not new no daily limit, once; the owner is told of it."""
-        if tx.meta.get(DAILY_LIMIT_NOTICE) is not None:
-            return
+def _take_up(tx: Transaction, mirrors: Mirrors, *, is_new: bool) -> None:
+    """Take up what older versions and hands have left."""
+    tx.marks.take_over()
+    config = tx.config.get()
+    mirrors.reconcile(tx.statements)
+    if not is_new:
+        note_settings(tx.changes, config, tx.config.get(), Changer.HAND, tx.now)
+    if tx.meta.get(DAILY_LIMIT_NOTICE) is None:
+        # A directory that is not new gets no daily limit, once; the owner is told of it.
         is_older = not is_new or tx.session.get() is not None
         if is_older:
-            stored = stored_record(statements, "config")
+            stored = stored_record(tx.statements, "config")
             values = {} if stored is None else versioned(parse_json(stored))
             tx.config.put(parse_config({**values, MADE_BEFORE_DAILY_LIMIT: True})[0])
         tx.meta.put(DAILY_LIMIT_NOTICE, NOTICE_DUE if is_older else NOTICE_TOLD)
-
-    def _in_transaction(
-        self, connection: sqlite3.Connection, work: Callable[[Statements], None]
-    ) -> Statements:
-        statements = SqliteStatements(connection, self._path)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            work(statements)
-            connection.execute("COMMIT")
-        except sqlite3.Error as refused:
-            raise translated(self._path, refused) from refused
-        return statements
+    tx.messages.prepare_search(is_supported=can_index())

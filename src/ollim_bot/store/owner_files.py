@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ollim_bot.domain.job_fields import WrongValue, one_line, words, wrong
 from ollim_bot.domain.permissions import Pattern, ToolPolicy
 from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.domain.shared_files import Profile
@@ -30,7 +31,7 @@ from ollim_bot.store.files import (
     write_atomically,
 )
 from ollim_bot.store.frontmatter import parse
-from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words, wrong
+from ollim_bot.store.job_formats import FieldProblem
 from ollim_bot.store.yaml_fields import yaml_fields
 
 
@@ -52,7 +53,9 @@ class ProfileFiles:
         self._paths = (paths.identity, paths.user)
         self._disk = disk or OsDisk()
         self._files = FileReadings(
-            partial(stamps, self._paths), self._read_file, lambda found: not _is_passing(found)
+            partial(stamps, self._paths),
+            self._read_file,
+            lambda found: not (isinstance(found, _Unusable) and found.is_passing),
         )
         self._good: dict[Path, str] = {}
 
@@ -100,10 +103,6 @@ def _decoded(raw: bytes) -> str | _Unusable:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         return _Unusable("is not UTF-8 text. Save it as UTF-8.", line)
-
-
-def _is_passing(found: str | _Unusable) -> bool:
-    return isinstance(found, _Unusable) and found.is_passing
 
 
 BUNDLED = Path(__file__).resolve().parent.parent / "texts" / "agents"
@@ -321,9 +320,7 @@ class PolicyFile:
             found = self._files.look()
             if found is not self._known:
                 self._known = found
-                read: ToolPolicy | str = ToolPolicy()
-                for version in found.values():
-                    read = version.content
+                read = next((each.content for each in found.values()), ToolPolicy())
                 if isinstance(read, str):
                     self._tell(read)
                 else:

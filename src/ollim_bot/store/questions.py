@@ -37,6 +37,8 @@ def ask_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R:
             return question(SqliteStatements(connection, path))
     except sqlite3.Error as refused:
         raise translated(path, refused) from refused
+    except Malformed as wrong:
+        raise Damaged(path, str(wrong)) from wrong
 
 
 def check_schema(path: Path, found: int) -> None:
@@ -51,7 +53,7 @@ def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:
 
     Raises `StorageError` if there is no database of this version, or none that can be read.
     """
-    return _asked(paths, lambda statements: question(Transaction(statements, now)))
+    return ask_rows(paths, lambda statements: question(Transaction(statements, now)))
 
 
 def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
@@ -62,7 +64,7 @@ def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
 def look_into_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R | None:
     """As `look_into`, for rows that no repository offers."""
     try:
-        return _asked(paths, question)
+        return ask_rows(paths, question)
     except (OSError, StorageError):
         return None
 
@@ -70,10 +72,3 @@ def look_into_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R |
 def has_state(paths: DataPaths) -> bool:
     """Whether a bot has run in this data directory."""
     return (paths.state / DATABASE).exists()
-
-
-def _asked(paths: DataPaths, question: Callable[[Statements], R]) -> R:
-    try:
-        return ask_rows(paths, question)
-    except Malformed as wrong:
-        raise Damaged(paths.state / DATABASE, str(wrong)) from wrong

@@ -8,11 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ollim_bot.store.codecs.plain import plain_codec
-from ollim_bot.store.connection import Statements
-from ollim_bot.store.lookup import look_up
+from ollim_bot.store.connection import Statements, look_up
 
 if TYPE_CHECKING:
-    from ollim_bot.domain.added_lines import AddedLines
     from ollim_bot.domain.breakdowns import Breakdowns
     from ollim_bot.domain.cards import ButtonPrompts
     from ollim_bot.domain.changes import BegunWrites
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.schedule import GivenNames, Skips
     from ollim_bot.domain.sessions import ClearedConversation
     from ollim_bot.domain.skills import AgentSkills
-    from ollim_bot.domain.surface_state import DiscordState, PushState, WebState
+    from ollim_bot.domain.surface_state import AddedLines, DiscordState, PushState, WebState
     from ollim_bot.domain.task_cards import TaskMoves, TaskUndos
     from ollim_bot.domain.tool_servers import ToolServerRecord
     from ollim_bot.domain.travel import PlannedZone
@@ -52,6 +50,8 @@ PUT_RECORD = (
 class RecordSpec(Generic[T]):
     """One value; `place` names its class, or the codec that writes it, as in `look_up`.
 
+    A place without a module is one of `codecs.records`.
+
     `file` is its mirror in `state/`, empty if it has none. `default` names the function that makes
     the value of a record that was never written, if that depends on the moment. As an attribute of
     `Records`, the spec gives the record of the transaction.
@@ -60,7 +60,7 @@ class RecordSpec(Generic[T]):
     name: str
 
     def __init__(self, place: str, file: str = "", default: str = "") -> None:
-        self.place = place
+        self.place = f"store.codecs.records{place}" if place[0] == ":" else place
         self.file = file
         self._default = default
 
@@ -115,30 +115,22 @@ class Record(Generic[T]):
 class Records:
     """The single values, one per line."""
 
-    session: RecordSpec[SessionId | None] = RecordSpec(
-        "store.codecs.records:SESSION_ID", "sessions.json"
-    )
-    updates: RecordSpec[PendingUpdates] = RecordSpec(
-        "store.codecs.records:PENDING_UPDATES", "pending_updates.json"
-    )
+    session: RecordSpec[SessionId | None] = RecordSpec(":SESSION_ID", "sessions.json")
+    updates: RecordSpec[PendingUpdates] = RecordSpec(":PENDING_UPDATES", "pending_updates.json")
     fork_messages: RecordSpec[tuple[ForkMessage, ...]] = RecordSpec(
-        "store.codecs.records:FORK_MESSAGES", "fork_messages.json"
+        ":FORK_MESSAGES", "fork_messages.json"
     )
-    fork: RecordSpec[Fork | None] = RecordSpec("store.codecs.records:FORK", "fork.json")
-    inquiries: RecordSpec[ButtonPrompts] = RecordSpec(
-        "store.codecs.records:BUTTON_PROMPTS", "inquiries.json"
-    )
+    fork: RecordSpec[Fork | None] = RecordSpec(":FORK", "fork.json")
+    inquiries: RecordSpec[ButtonPrompts] = RecordSpec(":BUTTON_PROMPTS", "inquiries.json")
     budget: RecordSpec[PingBudget] = RecordSpec(
-        "store.codecs.records:PING_BUDGET",
-        "ping_budget.json",
-        default="domain.pings:PingBudget.full",
+        ":PING_BUDGET", "ping_budget.json", default="domain.pings:PingBudget.full"
     )
     config: RecordSpec[RuntimeConfig] = RecordSpec(
         "store.codecs.config:RUNTIME_CONFIG", "config.json"
     )
     cleared: RecordSpec[ClearedConversation] = RecordSpec("domain.sessions:ClearedConversation")
     cleared_grants: RecordSpec[Grants] = RecordSpec("domain.permissions:Grants")
-    cleared_fork: RecordSpec[Fork | None] = RecordSpec("store.codecs.records:FORK")
+    cleared_fork: RecordSpec[Fork | None] = RecordSpec(":FORK")
     overviews: RecordSpec[OpenOverviews] = RecordSpec("domain.overviews:OpenOverviews")
     presence: RecordSpec[Presence] = RecordSpec("domain.presence:Presence")
     daily: RecordSpec[DailyRecord] = RecordSpec("domain.presence:DailyRecord")
@@ -151,7 +143,7 @@ class Records:
     skips: RecordSpec[Skips] = RecordSpec("domain.schedule:Skips")
     quiet: RecordSpec[QuietChoice] = RecordSpec("domain.quiet:QuietChoice")
     zone: RecordSpec[PlannedZone] = RecordSpec("domain.travel:PlannedZone")
-    held: RecordSpec[HeldMessages] = RecordSpec("store.codecs.records:HELD_MESSAGES")
+    held: RecordSpec[HeldMessages] = RecordSpec(":HELD_MESSAGES")
     digests: RecordSpec[Digests] = RecordSpec("domain.digest:Digests")
     initiative: RecordSpec[SetByAgent] = RecordSpec("domain.initiative:SetByAgent")
     agent_skills: RecordSpec[AgentSkills] = RecordSpec("domain.skills:AgentSkills")
@@ -160,7 +152,7 @@ class Records:
     task_moves: RecordSpec[TaskMoves] = RecordSpec("domain.task_cards:TaskMoves")
     breakdowns: RecordSpec[Breakdowns] = RecordSpec("domain.breakdowns:Breakdowns")
     begun_writes: RecordSpec[BegunWrites] = RecordSpec("domain.changes:BegunWrites")
-    added_lines: RecordSpec[AddedLines] = RecordSpec("domain.added_lines:AddedLines")
+    added_lines: RecordSpec[AddedLines] = RecordSpec("domain.surface_state:AddedLines")
     discord: RecordSpec[DiscordState] = RecordSpec("domain.surface_state:DiscordState")
     web: RecordSpec[WebState] = RecordSpec("domain.surface_state:WebState")
     push: RecordSpec[PushState] = RecordSpec("domain.surface_state:PushState")

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.job_fields import (
+    NO,
+    YES,
+    Field,
+    FlagWords,
+    FormWords,
+    JobField,
+    WrongValue,
+    flag,
+    text,
+    whole,
+    words,
+    written_value,
+)
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.domain.repeats import (
@@ -21,18 +36,7 @@ from ollim_bot.domain.repeats import (
     read_days,
 )
 from ollim_bot.errors import BadCron, BadRepeat
-from ollim_bot.store.document import Field
-from ollim_bot.store.job_formats import (
-    Fault,
-    FieldRule,
-    JobFormat,
-    WrongValue,
-    flag,
-    text,
-    words,
-    written_value,
-    wrong,
-)
+from ollim_bot.store.job_formats import Fault, JobFormat
 
 # The fields that say when a routine comes.
 RHYTHM_FIELDS = ("cron", "every", "after-done", "at", "from", "until", "times")
@@ -53,14 +57,6 @@ def _clocks(field: Field) -> object:
     if isinstance(field.value, list):
         return _read(lambda _: read_clocks(words(field)))(field._replace(text=""))
     return _read(lambda one: read_clocks([one]))(field)
-
-
-def _times(field: Field) -> int:
-    if isinstance(field.value, bool) or not isinstance(field.value, int):
-        raise wrong(field, f"a whole number from 1 to {MOST_TIMES}")
-    if not 1 <= field.value <= MOST_TIMES:
-        raise wrong(field, f"a whole number from 1 to {MOST_TIMES}")
-    return field.value
 
 
 def rhythm_fields(rhythm: Rhythm) -> dict[str, object]:
@@ -134,14 +130,23 @@ def _faults_of_repeat(repeat: str, values: Mapping[str, Any]) -> Iterator[Fault]
 ROUTINES = JobFormat(
     JobKind.ROUTINE,
     own_rules=(
-        FieldRule("cron", _read(Cron.parse)),
-        FieldRule("every", _read(DayRule.parse)),
-        FieldRule("after-done", _read(read_days)),
-        FieldRule("at", _clocks),
-        FieldRule("from", _read(read_day)),
-        FieldRule("until", _read(read_day)),
-        FieldRule("times", _times),
-        FieldRule("quiet", flag),
+        JobField("cron", _read(Cron.parse)),
+        JobField("every", _read(DayRule.parse)),
+        JobField("after-done", _read(read_days)),
+        JobField("at", _clocks),
+        JobField("from", _read(read_day)),
+        JobField("until", _read(read_day)),
+        JobField("times", partial(whole, low=1, high=MOST_TIMES)),
+        JobField(
+            "quiet",
+            flag,
+            FlagWords("--quiet --no-quiet", "whether it waits for the end of the quiet"),
+            form=FormWords(
+                "In quiet hours",
+                choices=((YES, "Waits until they end", None), (NO, "Comes all the same", False)),
+                place=2,
+            ),
+        ),
     ),
     required=("id",),
     moments=("cron", "every", "after-done"),

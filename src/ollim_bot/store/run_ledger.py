@@ -22,8 +22,16 @@ from ollim_bot.domain.run_history import (
     claiming_row,
 )
 from ollim_bot.store.codecs.ledger import LEDGER_ROWS
-from ollim_bot.store.connection import Row, Statements, escaped, microseconds, moment_of, unescaped
-from ollim_bot.store.lookup import look_up
+from ollim_bot.store.connection import (
+    Row,
+    Statements,
+    Value,
+    escaped,
+    look_up,
+    microseconds,
+    moment_of,
+    unescaped,
+)
 
 if TYPE_CHECKING:
     from ollim_bot.domain.definitions import Armed
@@ -67,10 +75,7 @@ class LedgerRows:
                 " ON CONFLICT (id) DO UPDATE SET"
                 " is_open = CASE WHEN excluded.is_open = 0 THEN 0 WHEN ? THEN 1"
                 " ELSE occurrences.is_open END",
-                occurrence,
-                seq,
-                int(is_open),
-                row.state == OccurrenceState.PLANNED,
+                *(occurrence, seq, int(is_open), row.state == OccurrenceState.PLANNED),
             )
 
     def claim(
@@ -99,10 +104,8 @@ class LedgerRows:
 
     def story(self, occurrence: Occurrence) -> RunStory:
         """All rows of one occurrence; none if it was never claimed."""
-        rows = self._statements.rows(
-            "SELECT value FROM ledger WHERE occurrence = ? ORDER BY seq", escaped(occurrence.id)
-        )
-        return History.of(_decoded(rows)).stories.get(occurrence) or RunStory(occurrence, ())
+        rows = self._found("WHERE occurrence = ? ORDER BY seq", escaped(occurrence.id))
+        return History.of(rows).stories.get(occurrence) or RunStory(occurrence, ())
 
     def moments_of(self, kind: JobKind, job_id: str) -> Iterator[Occurrence]:
         """The moments of a job that have rows, the newest first."""
@@ -132,24 +135,17 @@ class LedgerRows:
             )
             if not at_least:
                 return []
-        rows = self._statements.rows(
-            "SELECT value FROM ledger WHERE occurrence >= ? AND occurrence < ? AND seq >= ?"
-            " ORDER BY seq + 0",
-            first,
-            f"{start[:-1]};",
-            at_least,
+        rows = self._found(
+            "WHERE occurrence >= ? AND occurrence < ? AND seq >= ? ORDER BY seq + 0",
+            *(first, f"{start[:-1]};", at_least),
         )
-        return [*History.of(_decoded(rows)).stories.values()]
+        return [*History.of(rows).stories.values()]
 
     def stories_again(self, first: Occurrence) -> list[RunStory]:
         """The times that the occurrence was planned to come again, in order."""
         start = escaped(first.id)
-        rows = self._statements.rows(
-            "SELECT value FROM ledger WHERE occurrence > ? AND occurrence < ? ORDER BY seq + 0",
-            f"{start}#",
-            f"{start}$",
-        )
-        stories = History.of(_decoded(rows)).stories.values()
+        between = "WHERE occurrence > ? AND occurrence < ? ORDER BY seq + 0"
+        stories = History.of(self._found(between, f"{start}#", f"{start}$")).stories.values()
         return [each for each in stories if each.occurrence.is_again]
 
     def open_history(self) -> History:
@@ -168,32 +164,23 @@ class LedgerRows:
 
     def armed(self) -> Armed:
         """The armed jobs, from the last roster on."""
-        rows = self._statements.rows(
-            "SELECT value FROM ledger WHERE occurrence IS NULL AND state IN (?, ?, ?, ?)"
-            " AND seq >= ? ORDER BY seq",
-            *_DEFINING,
-            self._last_roster(),
+        rows = self._found(
+            "WHERE occurrence IS NULL AND state IN (?, ?, ?, ?) AND seq >= ? ORDER BY seq",
+            *(*_DEFINING, self._last_roster()),
         )
         none: Armed = look_up("domain.definitions:Armed")()
-        return none.followed_by(_decoded(rows))
+        return none.followed_by(rows)
 
     def newest(self, state: str) -> LedgerRow | None:
         """The newest row of this state that belongs to no occurrence."""
-        rows = self._statements.rows(
-            "SELECT value FROM ledger WHERE occurrence IS NULL AND state = ?"
-            " ORDER BY seq DESC LIMIT 1",
-            state,
-        )
-        return _decoded(rows)[0] if rows else None
+        last = "WHERE occurrence IS NULL AND state = ? ORDER BY seq DESC LIMIT 1"
+        return next(iter(self._found(last, state)), None)
 
     def rows_since(self, since: datetime) -> list[LedgerRow]:
         """The rows not older than `since`, in the order in which they were appended."""
         # `seq + 0` keeps SQLite from reading the whole ledger in its order instead of sorting a
         # part.
-        rows = self._statements.rows(
-            "SELECT value FROM ledger WHERE at >= ? ORDER BY seq + 0", microseconds(since)
-        )
-        return _decoded(rows)
+        return self._found("WHERE at >= ? ORDER BY seq + 0", microseconds(since))
 
     def rows_about(
         self,
@@ -265,8 +252,7 @@ class LedgerRows:
 
     def tail(self, limit: int) -> list[LedgerRow]:
         """The newest rows, oldest first."""
-        rows = self._statements.rows("SELECT value FROM ledger ORDER BY seq DESC LIMIT ?", limit)
-        return _decoded(rows[::-1])
+        return self._found("ORDER BY seq DESC LIMIT ?", limit)[::-1]
 
     def page(self, after: int, limit: int) -> tuple[list[LedgerRow], int]:
         """The rows after the place `after`, oldest first, and the place of the last one.
@@ -284,6 +270,9 @@ class LedgerRows:
     def newest_place(self) -> int:
         """The place of the newest row; another one after each change of the ledger."""
         return self._statements.number("SELECT coalesce(max(seq), 0) FROM ledger")
+
+    def _found(self, condition: str, *arguments: Value) -> list[LedgerRow]:
+        return _decoded(self._statements.rows(f"SELECT value FROM ledger {condition}", *arguments))
 
     def _last_roster(self) -> int:
         """The place of the last readable roster; 0 if there is none."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.run_history import RunStory, short_id_of
-from ollim_bot.domain.run_pages import find_run, may_be, run_stories, sent_by
+from ollim_bot.domain.run_history import History, RunStory, short_id_of
+from ollim_bot.domain.run_words import find_run, may_be, sent_by
 
 if TYPE_CHECKING:
     from ollim_bot.domain.usage import UsageRow
@@ -32,8 +32,12 @@ def stories_named(tx: Transaction, word: str) -> list[RunStory]:
     if not rows:
         wanted = dict.fromkeys(each for each in tx.ledger.ids() if may_be(each, word))
         rows = tx.ledger.rows_of(wanted)
-    while later := _put_off_to(rows) - {Occurrence.parse(each).job_id for each in wanted}:
-        more = [each for name in later for each in _ids_of_reminder(tx, name)]
+    # With the reminders that snoozes have made.
+    while later := {str(row.facts["reminder"]) for row in rows if row.facts.get("reminder")} - {
+        Occurrence.parse(each).job_id for each in wanted
+    }:
+        found = (each for name in later for each, _ in tx.ledger.newest_of_job(name, FIRST, CHUNK))
+        more = [each for each in found if each.startswith(f"{JobKind.REMINDER}:")]
         wanted |= dict.fromkeys(more)
         rows += tx.ledger.rows_of(more)
         if not more:
@@ -61,22 +65,11 @@ def stories_of(tx: Transaction, ids: Iterable[str]) -> list[RunStory]:
     return _completed(tx, tx.ledger.rows_of(wanted), usage)
 
 
-def _ids_of_reminder(tx: Transaction, name: str) -> Iterator[str]:
-    start = f"{JobKind.REMINDER}:{name}:"
-    found = tx.ledger.newest_of_job(name, FIRST, CHUNK)
-    return (each for each, _ in found if each.startswith(start))
-
-
-def _put_off_to(rows: Iterable[LedgerRow]) -> set[str]:
-    """The ids of the reminders that snoozes have made."""
-    return {str(row.facts["reminder"]) for row in rows if row.facts.get("reminder")}
-
-
 def _completed(
     tx: Transaction, rows: Iterable[LedgerRow], usage: Iterable[UsageRow]
 ) -> list[RunStory]:
     """The runs, newest first, with what they cost, what waits, and what came of a snooze."""
-    found = run_stories(rows)
+    found = History.of(rows).newest_first
     waiting = tx.due_items.open_occurrences()
     by_run: dict[str, list[UsageRow]] = {}
     for row in usage:

@@ -112,12 +112,14 @@ class SearchIndex:
     def find(self, search: Search) -> list[int]:
         """The best matches by `seq`, newer ones first among equals."""
         conditions, arguments = conditions_of(search)
+        words = " AND ".join(map(_quoted, search.terms))
+        speaker = "" if search.who is None else f'{{who}} : "{search.who.value}" AND '
         rows = self._statements.rows(
             "SELECT seq FROM (SELECT messages.seq AS seq, bm25(search, 0.0, 1.0) AS worth"
             " FROM search JOIN messages ON messages.seq = search.rowid"
             f" WHERE search MATCH ? {conditions} ORDER BY search.rowid DESC LIMIT {RANKED})"
             " ORDER BY round(worth, 1), seq DESC LIMIT ?",
-            _expression(search),
+            f"{speaker}{{text}} : ({words})",
             *arguments,
             search.limit,
         )
@@ -128,12 +130,6 @@ def row_of(message: ChatMessage) -> tuple[str, str]:
     """Who said it, and its folded words with a space between them."""
     words = folded_words(searched_text(message))
     return who_spoke(message.author).value, " ".join(word for word, _, _ in words)
-
-
-def _expression(search: Search) -> str:
-    words = " AND ".join(map(_quoted, search.terms))
-    speaker = "" if search.who is None else f'{{who}} : "{search.who.value}" AND '
-    return f"{speaker}{{text}} : ({words})"
 
 
 def _quoted(term: Term) -> str:

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from typing import TypeVar
 
 from ollim_bot.domain.catch_up import claim_facts
 from ollim_bot.domain.chat import ChatMessage
@@ -47,8 +46,6 @@ from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.transaction import JobOp, Transaction
-
-R = TypeVar("R")
 
 _REVIVED = "sentinel_revived"
 

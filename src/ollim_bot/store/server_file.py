@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ollim_bot.domain.text import nearest
@@ -49,12 +49,23 @@ def whole_command(spec: ServerSpec, root: Path) -> list[str]:
     program, *others = spec.command
     if "/" in program:
         program = os.path.join(root, program)
-    return [program, *(_whole_word(word, root) for word in others)]
+
+    def whole(word: str) -> str:
+        name, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        return f"{name}{equals}{_whole(value, root)}"
+
+    return [program, *map(whole, others)]
 
 
 def whole_environment(spec: ServerSpec, root: Path) -> dict[str, str]:
     """The variables, with whole paths for what they name relative to the data directory."""
-    return {name: _whole_list(value, root) for name, value in spec.environment.items()}
+
+    def whole(value: str) -> str:
+        if "://" in value:
+            return value
+        return os.pathsep.join(_whole(part, root) for part in value.split(os.pathsep))
+
+    return {name: whole(value) for name, value in spec.environment.items()}
 
 
 def hash_scripts(spec: ServerSpec, root: Path) -> str:
@@ -97,19 +108,6 @@ def _words(spec: ServerSpec, root: Path) -> Iterator[str]:
         value = word.partition("=")[2] if word.startswith("-") else word
         if value and len(value) <= _LONGEST_PATH and "\0" not in value:
             yield value
-
-
-def _whole_word(word: str, root: Path) -> str:
-    if word.startswith("-"):
-        name, equals, value = word.partition("=")
-        return f"{name}{equals}{_whole(value, root)}" if equals else word
-    return _whole(word, root)
-
-
-def _whole_list(value: str, root: Path) -> str:
-    if "://" in value:
-        return value
-    return os.pathsep.join(_whole(part, root) for part in value.split(os.pathsep))
 
 
 def _whole(word: str, root: Path) -> str:
@@ -343,17 +341,14 @@ def _wrong_fields(entry: Mapping[str, object]) -> Iterator[str]:
     for key in ("command", "url"):
         if key in entry and not (_is_plain(entry[key]) and str(entry[key]).strip()):
             yield f"`{key}` takes a text"
-    if not _is_texts(entry.get("args", [])):
+    args = entry.get("args", [])
+    if not isinstance(args, list) or not all(map(_is_plain, args)):
         yield "`args` takes a list of texts"
     for key in ("env", "headers"):
         if not _is_named_texts(entry.get(key, {})):
             yield f"`{key}` takes texts by their names"
     if isinstance(url := entry.get("url"), str) and not _is_address(url):
         yield "`url` takes an address that begins with https:// or http://"
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_plain, value))
 
 
 def _is_named_texts(value: object) -> bool:
@@ -375,21 +370,11 @@ def _is_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-def _spec(server: str, entry: Mapping[str, object]) -> ServerSpec:
-    command, args = entry.get("command"), entry.get("args", [])
-    assert isinstance(args, list)
-    return ServerSpec(
-        server,
-        (str(command), *map(str, args)) if command else (),
-        _texts(entry.get("env", {})),
-        str(entry.get("url", "")),
-        _texts(entry.get("headers", {})),
-    )
-
-
-def _texts(value: object) -> Mapping[str, str]:
-    assert isinstance(value, dict)
-    return {str(name): str(each) for name, each in value.items()}
+def _spec(server: str, entry: Mapping[str, Any]) -> ServerSpec:
+    """The server of an entry in which nothing is wrong."""
+    command = (entry["command"], *entry.get("args", ())) if "command" in entry else ()
+    url, headers = entry.get("url", ""), entry.get("headers", {})
+    return ServerSpec(server, command, entry.get("env", {}), url, headers)
 
 
 def _line(text: str, key: str) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ollim_bot.domain.sessions import SessionEvent
 from ollim_bot.store.codecs.records import SESSION_EVENTS
 from ollim_bot.store.connection import Statements
@@ -30,19 +28,17 @@ class SessionHistory:
 
     def tail(self, limit: int) -> list[SessionEvent]:
         """The newest events, oldest first."""
-        rows = self._statements.rows(
-            "SELECT value FROM session_history ORDER BY seq DESC LIMIT ?", limit
-        )
-        return [_event(row[0]) for row in reversed(rows)]
+        return self._found("ORDER BY seq DESC LIMIT ?", limit)[::-1]
 
     def all(self) -> list[SessionEvent]:
         return self.after(0)
 
     def after(self, place: int) -> list[SessionEvent]:
-        rows = self._statements.rows(
-            "SELECT value FROM session_history WHERE seq > ? ORDER BY seq", place
-        )
-        return [_event(row[0]) for row in rows]
+        return self._found("WHERE seq > ? ORDER BY seq", place)
+
+    def _found(self, condition: str, number: int) -> list[SessionEvent]:
+        rows = self._statements.rows(f"SELECT value FROM session_history {condition}", number)
+        return [SESSION_EVENTS.decode(row[0].encode()) for row in rows]
 
     def places(self) -> tuple[int, int]:
         """Those of the first and the last event, 0 without any; after `replace`, others."""
@@ -62,28 +58,19 @@ class SessionHistory:
         self._statements.lines.clear()
 
 
-class _KeptEvents(NamedTuple):
-    first: int = 0
-    last: int = 0
-    events: tuple[SessionEvent, ...] = ()
-
-
 class KeptHistory:
     """The session history, of which each event is read once until it is replaced."""
 
     def __init__(self) -> None:
-        self._kept = _KeptEvents()
+        # The places of the first and of the last event, and the events.
+        self._kept: tuple[int, int, tuple[SessionEvent, ...]] = 0, 0, ()
 
     def events(self, history: SessionHistory) -> tuple[SessionEvent, ...]:
         """All events, in order."""
-        kept, (first, last) = self._kept, history.places()
-        if first != kept.first or last < kept.last:
-            kept = _KeptEvents(first)
-        if last > kept.last:
-            kept = _KeptEvents(first, last, (*kept.events, *history.after(kept.last)))
-        self._kept = kept
-        return kept.events
-
-
-def _event(stored: str) -> SessionEvent:
-    return SESSION_EVENTS.decode(stored.encode())
+        (former, known, events), (first, last) = self._kept, history.places()
+        if first != former or last < known:
+            known, events = 0, ()
+        if last > known:
+            events = (*events, *history.after(known))
+        self._kept = first, last, events
+        return events

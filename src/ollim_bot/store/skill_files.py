@@ -13,6 +13,7 @@ from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
 
+from ollim_bot.domain.job_fields import WrongValue, one_line, words
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
 from ollim_bot.domain.skills import (
     ACTING_FIELDS,
@@ -42,7 +43,7 @@ from ollim_bot.store.files import (
     touched,
     write_atomically,
 )
-from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words
+from ollim_bot.store.job_formats import FieldProblem
 
 _LARGEST_HASHED = 25_000_000
 
@@ -166,7 +167,10 @@ def read_document(name: str, text: str, document: Document) -> SkillReading:
     tools = fields.get(TOOLS)
     if tools is None:
         return SkillReading(tuple(wrong), tuple(warnings))
-    return SkillReading(tuple(wrong), tuple(warnings), _tools_or_none(tools), tools.line)
+    named: tuple[str, ...] = ()
+    with suppress(WrongValue):
+        named = _tools(tools)
+    return SkillReading(tuple(wrong), tuple(warnings), named, tools.line)
 
 
 def _unclear_lines(text: str, lines_of_fields: set[int]) -> Iterator[FieldProblem]:
@@ -184,7 +188,10 @@ def _wrong(name: str, field: Field, folder: str) -> str:
     try:
         match name:
             case "name":
-                return _wrong_name(one_line(field), folder)
+                value = one_line(field)
+                if value != folder:
+                    return f"must be the name of its folder, {folder}"
+                return "" if NAME.fullmatch(value) else "takes letters, digits, - and _, at most 64"
             case "description":
                 return _wrong_description(one_line(field))
             case "allowed-tools":
@@ -193,12 +200,6 @@ def _wrong(name: str, field: Field, folder: str) -> str:
     except WrongValue as wrong:
         return str(wrong)
     return ""
-
-
-def _wrong_name(value: str, folder: str) -> str:
-    if value != folder:
-        return f"must be the name of its folder, {folder}"
-    return "" if NAME.fullmatch(value) else "takes letters, digits, - and _, at most 64"
 
 
 def _wrong_description(value: str) -> str:
@@ -212,13 +213,6 @@ def _tools(field: Field) -> tuple[str, ...]:
     """Read a list, or a text such as `Read, Bash(git status)`. Raises `WrongValue`."""
     found = patterns_in(field.value) if isinstance(field.value, str) else words(field)
     return tuple(_PREFIX_FORM.sub(r"\1 *)", each) for each in found)
-
-
-def _tools_or_none(field: Field) -> tuple[str, ...]:
-    try:
-        return _tools(field)
-    except WrongValue:
-        return ()
 
 
 def parsed_skill(name: str, data: bytes) -> Skill | tuple[str, ...]:

@@ -171,7 +171,7 @@ def candidate(source: str, path: Path) -> Candidate:
     if path.is_dir():
         return _checked(dict(_folder_files(path)), str(path.resolve()))
     if path.is_file():
-        return _checked(_archive_files(_archive_at(path)), str(path.resolve()))
+        return _checked(_archive_files(_content(path, LARGEST_ARCHIVE)), str(path.resolve()))
     if not _GIT_URL.fullmatch(source):
         raise BadPackage(f"{source} is no folder, no ZIP file and no address of a git repository.")
     named = _COMMIT.fullmatch(source)
@@ -195,19 +195,15 @@ def _folder_files(folder: Path) -> Iterator[tuple[str, PackedFile]]:
                 raise BadPackage(f"{shown} is a link or a special file; a skill has plain files.")
             total += status.st_size
             _refuse_size(shown, status.st_size, total, entries)
-            yield shown, PackedFile(_content(path), bool(status.st_mode & stat.S_IXUSR))
+            yield (
+                shown,
+                PackedFile(_content(path, LARGEST_FILE), bool(status.st_mode & stat.S_IXUSR)),
+            )
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, most: int) -> bytes:
     try:
-        return read_file(path, LARGEST_FILE)
-    except UnsuitableFile as unfit:
-        raise BadPackage(f"{path.name} is {unfit.reason}.") from unfit
-
-
-def _archive_at(path: Path) -> bytes:
-    try:
-        return read_file(path, LARGEST_ARCHIVE)
+        return read_file(path, most)
     except UnsuitableFile as unfit:
         raise BadPackage(f"{path.name} is {unfit.reason}.") from unfit
 
@@ -284,7 +280,9 @@ def _normalised(data: bytes) -> tuple[Skill, bytes, tuple[str, ...]]:
         raise BadPackage(f"{where}: {bad.reason}.") from bad
     except frontmatter.CannotEdit as unclear:
         raise BadPackage(f"{SKILL_FILE}: {unclear}.") from unclear
-    commands = _taken_out(text)
+    commands = [f"!`{each}`" for each in command_lines(text) if each.strip("! \t")]
+    lines = zip(text.split("\n"), without_commands(text).split("\n"), strict=True)
+    commands = commands or [before.strip() for before, after in lines if before != after]
     text = without_commands(text)
     if may_run_commands(text):
         raise BadPackage(f"{SKILL_FILE}: its command lines cannot be taken out. Remove them first.")
@@ -296,13 +294,6 @@ def _normalised(data: bytes) -> tuple[Skill, bytes, tuple[str, ...]]:
     if not isinstance(skill, Skill):
         raise BadPackage("\n".join(f"{each}." for each in skill))
     return skill, text.encode(), (*acting, *commands)
-
-
-def _taken_out(text: str) -> list[str]:
-    """The commands, or else the lines that look like the beginning of some."""
-    commands = [f"!`{each}`" for each in command_lines(text) if each.strip("! \t")]
-    lines = zip(text.split("\n"), without_commands(text).split("\n"), strict=True)
-    return commands or [before.strip() for before, after in lines if before != after]
 
 
 class SkillInstaller:

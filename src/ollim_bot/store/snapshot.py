@@ -1,4 +1,4 @@
-"""What a backup takes of the database: a copy of one moment, with the mirrors that belong to it."""
+"""What a backup takes: the database of one moment, its mirrors, and files by their kinds."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import os
 import re
 import shutil
 import sqlite3
+import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
+from enum import Enum
+from pathlib import Path, PurePosixPath
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.settings import CHANNELS
 from ollim_bot.store.backend import ServerRows
 from ollim_bot.store.connection import (
     SqliteStatements,
@@ -185,9 +188,6 @@ def _sessions(statements: Statements) -> frozenset[str]:
     return frozenset(found for row in rows for found in _UUID.findall(str(row[0])))
 
 
-_MIRRORS = (HISTORY_FILE, *(spec.file for spec in MIRRORED))
-
-
 def keep_state(paths: DataPaths) -> None:
     """Copy the database and its mirrors, whole and synced. No bot may run.
 
@@ -201,7 +201,7 @@ def keep_state(paths: DataPaths) -> None:
         temporary.mkdir(mode=0o700)
         if database.exists():
             back_up(database, temporary / DATABASE)
-        for name in _MIRRORS:
+        for name in MIRROR_FILES:
             with suppress(FileNotFoundError):
                 _copy(paths.state / name, temporary / name)
         OsDisk().sync_folder(temporary)
@@ -232,7 +232,7 @@ def put_state_back(paths: DataPaths) -> None:
     try:
         for suffix in ("-wal", "-shm"):
             Path(f"{database}{suffix}").unlink(missing_ok=True)
-        for name in (DATABASE, *_MIRRORS):
+        for name in (DATABASE, *MIRROR_FILES):
             _put_back(folder / name, paths.state / name)
         if not paths.sentinel.exists():
             _put_back(folder / paths.sentinel.name, paths.sentinel)
@@ -274,3 +274,67 @@ def _put_back(kept: Path, present: Path) -> None:
     except OSError:
         _copy(kept, temporary)
     os.replace(temporary, present)
+
+
+# Of no use in another directory, or made anew by each start.
+_REMADE = frozenset(
+    (
+        *("bot.pid", "commands.sock", ".locks", "copies", "ballast", "engine", "uploads"),
+        *("run_requests", "known_schedule.db", "standing_by", "machine_id", "led"),
+        *CHANNELS,
+        *("maintenance.json", "restored_transcripts", "left-off", "files-current"),
+        *("waiting-files.json", "update.json", "before-update", ".before-update.tmp"),
+        *DATABASE_FILES,
+        *MIRROR_FILES,
+    )
+)
+_OWN_LINKS = (".claude/skills", "routine-reminder-spec.md", "webhook-spec.md")
+_KEYS_IN_STATE = (
+    "credentials.json",
+    "token.json",
+    "web_token",
+    "web_browsers.json",
+    "servers",
+    "push.json",
+)
+_ADDRESS = ".source.json"
+
+
+class Kind(Enum):
+    """What a backup does with a file of the data directory."""
+
+    TAKEN = "taken"
+    KEY = "key"
+    REMADE = "remade"
+
+
+def kind_of(relative: PurePosixPath) -> Kind:
+    """The kind of a file by its path below the data directory.
+
+    A name that begins with that of a key, such as `.env.old` or `token.json.corrupt-…`, is one too.
+    """
+    relative = folded(relative)
+    parts = relative.parts
+    if ".git" in parts or (relative.name.startswith(".") and relative.suffix == ".tmp"):
+        return Kind.REMADE
+    if any(part.startswith(".env") for part in parts):
+        return Kind.KEY
+    if len(parts) == 1 and relative.name.lstrip(".").startswith("mcp.json"):
+        return Kind.KEY
+    if parts[0] == ".claude" and len(parts) == 2 and relative.name.startswith("settings"):
+        return Kind.KEY
+    if parts[0] == "state" and len(parts) > 1:
+        first = parts[1]
+        if first in _REMADE:
+            return Kind.REMADE
+        if first.startswith(_KEYS_IN_STATE) or (first == "calendars" and _ADDRESS in relative.name):
+            return Kind.KEY
+        return Kind.TAKEN
+    return Kind.REMADE if str(relative) in _OWN_LINKS else Kind.TAKEN
+
+
+def folded(relative: PurePosixPath) -> PurePosixPath:
+    """The path as a file system finds it that knows neither case nor invisible characters."""
+    signs = unicodedata.normalize("NFC", str(relative)).casefold()
+    found = PurePosixPath("".join(each for each in signs if unicodedata.category(each) != "Cf"))
+    return found if found.parts else relative

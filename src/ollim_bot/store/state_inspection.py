@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
-from ollim_bot.store.codecs.records import KNOWN_BROWSERS, SESSION_EVENTS
+from ollim_bot.store.codecs.records import KNOWN_BROWSERS
 from ollim_bot.store.connection import connect_for_reading
 from ollim_bot.store.copies import damage_of, suspicion_of
 from ollim_bot.store.errors import translated
 from ollim_bot.store.file_store import Codec, FormatIsNewer, Malformed
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.mirrors import MirrorAge, mirror_age
+from ollim_bot.store.mirrors import MirrorAge, events_in, mirror_age
 from ollim_bot.store.opening import BALLAST_FILE
 from ollim_bot.store.questions import DATABASE, look_into, look_into_rows
 from ollim_bot.store.records import MIRRORED, RecordSpec
@@ -72,10 +72,8 @@ def database_troubles(paths: DataPaths, now: datetime) -> Iterator[StateProblem]
 
 def database_overview(paths: DataPaths) -> str:
     """The state of a sound database, in a few words."""
-    path = paths.state / DATABASE
-    if not path.exists():
-        return "none yet; the first start makes it"
-    return "whole"
+    is_there = (paths.state / DATABASE).exists()
+    return "whole" if is_there else "none yet; the first start makes it"
 
 
 def file_troubles(paths: DataPaths, *, is_running: bool) -> Iterator[StateProblem]:
@@ -86,7 +84,19 @@ def file_troubles(paths: DataPaths, *, is_running: bool) -> Iterator[StateProble
         if not any(trouble.is_grave for trouble in troubles):
             yield from _of_mirror(paths, spec, is_running=is_running)
     yield from _of_value(paths.web_browsers, KNOWN_BROWSERS)
-    yield from _of_history(paths.state / HISTORY_FILE)
+    path = paths.state / HISTORY_FILE
+    try:
+        content = OsDisk().read(path, SizeLimit.LOG)
+    except FileNotFoundError:
+        return
+    except OSError as refused:
+        yield _unreadable(path, refused)
+        return
+    # The part after the last line end is being written right now, or is empty.
+    if bad := events_in(content[: content.rfind(b"\n") + 1])[1]:
+        some = "1 line" if bad == 1 else f"{bad} lines"
+        told = f"state/{path.name} has {some} that cannot be read"
+        yield StateProblem(told, _LEFT_OUT, is_grave=False)
 
 
 def state_files(paths: DataPaths) -> int:
@@ -158,31 +168,6 @@ def _of_value(path: Path, codec: Codec[Any]) -> Iterator[StateProblem]:
         yield from (StateProblem(f"{shown}: {each}", _NAMED, is_grave=False) for each in warnings)
 
 
-def _of_history(path: Path) -> Iterator[StateProblem]:
-    try:
-        content = OsDisk().read(path, SizeLimit.LOG)
-    except FileNotFoundError:
-        return
-    except OSError as refused:
-        yield _unreadable(path, refused)
-        return
-    # The part after the last line end is being written right now, or is empty.
-    lines = content.split(b"\n")[:-1]
-    bad = sum(not _is_event(line) for line in lines if line.strip())
-    if bad:
-        some = "1 line" if bad == 1 else f"{bad} lines"
-        told = f"state/{path.name} has {some} that cannot be read"
-        yield StateProblem(told, _LEFT_OUT, is_grave=False)
-
-
 def _unreadable(path: Path, refused: OSError) -> StateProblem:
     step = _MOVE if isinstance(refused, UnsuitableFile) else _PERMISSIONS
     return StateProblem(f"state/{path.name} cannot be read: {refused.strerror}", step)
-
-
-def _is_event(line: bytes) -> bool:
-    try:
-        SESSION_EVENTS.decode(line)
-    except Malformed:
-        return False
-    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
@@ -19,7 +19,7 @@ from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.initiative import Setter
-from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -73,26 +73,20 @@ def leave_update(tx: Transaction, update: PendingUpdate) -> None:
         return
     after, dropped = pending.appended(update)
     tx.updates.put(after)
-    tx.ledger.append(
-        *(LedgerRow(update.ts, "update_dropped", facts=_dropped_facts(old)) for old in dropped)
-    )
+    for old in dropped:
+        mark = {"untrusted": old.untrusted} if old.untrusted else {}
+        facts = {"message": old.message, **mark}
+        tx.ledger.append(LedgerRow(update.ts, "update_dropped", facts=facts))
 
 
-def _dropped_facts(update: PendingUpdate) -> dict[str, object]:
-    mark = {"untrusted": update.untrusted} if update.untrusted else {}
-    return {"message": update.message, **mark}
-
-
-def new_notice(
-    sentence: str, *, key: str | None = None, for_reminder: bool = False, untrusted: str = ""
-) -> Notice:
+def new_notice(sentence: str, *, key: str | None = None, for_reminder: bool = False) -> Notice:
     """`key` identifies what must not be told again; by default it is the sentence.
 
     A list in it keeps its lines.
     """
     lines = (" ".join(line.split()) for line in sentence.splitlines())
     text = "\n".join(filter(None, lines))
-    return Notice(uuid4().hex, key or sentence, text, for_reminder, untrusted)
+    return Notice(uuid4().hex, key or sentence, text, for_reminder)
 
 
 def leave_notice(tx: Transaction, notice: Notice, now: datetime) -> None:
@@ -278,11 +272,6 @@ def change_provider(tx: Transaction, kind: str) -> None:
     tx.session.put(session)
 
 
-def armed_marks(tx: Transaction) -> Mapping[JobKey, str]:
-    """Of the jobs that are armed; by them a file is known again after a restart."""
-    return tx.ledger.armed().marks
-
-
 def was_a_job_set(tx: Transaction) -> bool:
     """Whether a job of the clock is known, or was the last job to become known."""
     newest, roster = tx.ledger.newest(ARMED), tx.ledger.newest(ROSTER)
@@ -307,7 +296,7 @@ def story_of_fork(tx: Transaction, session: SessionId) -> ForkStory | None:
 
 def holder_of_id(tx: Transaction, rivals: Sequence[Job]) -> int:
     """Which of several jobs with one id is in use: the one that is armed, else the first."""
-    return holder_among(rivals, armed_marks(tx))
+    return holder_among(rivals, tx.ledger.armed().marks)
 
 
 def count_set(tx: Transaction, setter: Setter, today: date) -> str:

@@ -177,18 +177,15 @@ class DatabaseStore:
             if is_idle:
                 tidied = self._commits
             if ticks % _LOOK_FOR_COPY == 0:
-                await self._copied(database)
+                try:
+                    await _outcome(self._reader.submit(database.copy_if_due))
+                except StorageError:
+                    _logger.warning("An automatic copy could not be made", exc_info=True)
             if not self.is_writable and ticks % _LOOK_FOR_ROOM == 0:
                 self._database = await self._in_writer(database.recovered)
                 if self._database is not database:
                     self._publish(NAMES)
             self._note_disk()
-
-    async def _copied(self, database: Backend) -> None:
-        try:
-            await _outcome(self._reader.submit(database.copy_if_due))
-        except StorageError:
-            _logger.warning("An automatic copy could not be made", exc_info=True)
 
     async def close(self) -> None:
         """Wait for the steps that began, then close the database."""

@@ -13,7 +13,6 @@ from ollim_bot.store.file_store import Malformed, parse_json, render_json
 from ollim_bot.store.records import RECORDS, store_record
 from ollim_bot.store.schema import Table, tables
 
-_RECORDS = "records"
 _LOG = "messages"
 # Columns that hold ids and words of the program, whatever the table.
 _NAMES = frozenset(
@@ -59,7 +58,7 @@ class StoredTexts:
         """Replace the words in every row. The rows stay, and so does their order."""
         specs = {spec.name: spec for spec in RECORDS}
         for cell in [*self._cells(passage)]:
-            spec = specs.get(cell.key[0]) if cell.table.name == _RECORDS else None
+            spec = specs.get(cell.key[0]) if cell.table.name == "records" else None
             if spec is not None:
                 value, _ = spec.codec.decode(cell.after.encode())
                 store_record(self._statements, spec, spec.codec.encode(value))

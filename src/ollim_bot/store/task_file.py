@@ -82,7 +82,7 @@ class Entry(NamedTuple):
 class RemovedLines(NamedTuple):
     """Lines that were taken out at the line `place`, and the lines that were around them."""
 
-    lines: tuple[str, ...]
+    lines: Sequence[str]
     place: int
     before: str | None
     after: str | None
@@ -139,7 +139,7 @@ class TaskText(NamedTuple):
         end = self._end_of_indented(start + 1, _indent(self.lines[start]), limit)
         notes = [_unescaped(_without_end(line)) for line in self.lines[start + 1 : end]]
         text = "\n".join(line.rstrip() for line in outdented(notes)).strip("\n")
-        return Entry(_with_notes(task, text), start, end)
+        return Entry(Task("", task.title, task.due, _shown(text), task.done), start, end)
 
     def _end_of_indented(self, place: int, width: int, limit: int) -> int:
         """The end of the lines from `place` on that are indented deeper than `width`."""
@@ -195,7 +195,9 @@ class TaskText(NamedTuple):
         if section and section not in self.headings().values():
             place = len(self.lines)
             gap = [self._line_end] if self.lines and self.lines[-1].strip() else []
-            heading = [*gap, f"{self._heading_marks} {section}{self._line_end}"]
+            # As many signs as the last heading has.
+            marks = [self.lines[at].split()[0] for at in self.headings()][-1:] or ["#"]
+            heading = [*gap, f"{marks[0]} {section}{self._line_end}"]
         return self._replaced(place, place, [*heading, *lines]), place + len(heading)
 
     def with_part(self, number: int, title: str, due: date | None) -> tuple[TaskText, int]:
@@ -230,10 +232,6 @@ class TaskText(NamedTuple):
 
     def put_back(self, taken: RemovedLines) -> tuple[TaskText, int]:
         """The text with the lines where they were, or else near; and the line of their task."""
-        place = self._former_place(taken)
-        return self._replaced(place, place, taken.lines), place
-
-    def _former_place(self, taken: RemovedLines) -> int:
         around = list(enumerate(pairwise((None, *self.lines, None))))
         between = [place for place, pair in around if pair == (taken.before, taken.after)]
         beside = [
@@ -242,28 +240,20 @@ class TaskText(NamedTuple):
             if (before and before == taken.before) or (after and after == taken.after)
         ]
         places = between or beside or [self._place_of_new()]
-        return min(places, key=lambda place: abs(place - taken.place))
+        place = min(places, key=lambda place: abs(place - taken.place))
+        return self._replaced(place, place, taken.lines), place
 
     def _place_of_new(self, section: str = "") -> int:
         fitting = [each for each in self.entries() if not section or each.task.section == section]
         is_open = [entry.end for entry in fitting if not entry.task.done]
         if section and not is_open:
-            is_open = [entry.end for entry in fitting] or [self._below_heading(section)]
+            # Without a task there, the line after the heading.
+            headings = (place + 1 for place, name in self.headings().items() if name == section)
+            is_open = [entry.end for entry in fitting] or [next(headings, len(self.lines))]
         if not is_open:
             return len(self.lines)
         # Lines that are indented would become the notes of the new task.
         return self._end_of_indented(is_open[-1], 0, len(self.lines))
-
-    def _below_heading(self, section: str) -> int:
-        """The line after the heading; the end if there is none."""
-        places = (place for place, name in self.headings().items() if name == section)
-        return next(places, len(self.lines) - 1) + 1
-
-    @property
-    def _heading_marks(self) -> str:
-        """As many signs as the last heading has."""
-        places = [*self.headings()]
-        return self.lines[places[-1]].split()[0] if places else "#"
 
     def _note_lines(self, notes: str, indent: str) -> Iterator[str]:
         for line in notes.split("\n") if notes else ():
@@ -333,10 +323,6 @@ def _day(text: str) -> date | None:
 
 def _due(due: date | None) -> str:
     return "" if due is None else f" (due {due.isoformat()})"
-
-
-def _with_notes(task: Task, notes: str) -> Task:
-    return Task("", task.title, task.due, _shown(notes), task.done)
 
 
 def _shown(text: str) -> str:
@@ -558,7 +544,7 @@ class TaskFile:
         return deleted[0]
 
     def restore(self, deleted: DeletedTask) -> Task:
-        task_id, taken = deleted.task.id, _taken(deleted.receipt)
+        task_id, taken = deleted.task.id, RemovedLines(*json.loads(deleted.receipt))
 
         def step(before: _Content) -> tuple[_Content, str]:
             if task_id in before.ids:
@@ -694,18 +680,9 @@ class TaskFile:
             set_aside(self._disk, self._ids, str(malformed))
         except OSError:
             pass  # there is none yet, or the write says what is wrong
-        write_atomically(self._disk, self._ids, _encoded(known), PRIVATE)
-
-
-def _taken(receipt: str) -> RemovedLines:
-    lines, place, before, after = json.loads(receipt)
-    return RemovedLines(tuple(lines), place, before, after)
-
-
-def _encoded(known: TaskIds) -> bytes:
-    absent = [[*one.task, one.since] for one in known.absent]
-    row = {"version": FORMAT, "seen": known.seen, "absent": absent, "gone": known.gone}
-    return render_json(row)
+        absent = [[*one.task, one.since] for one in known.absent]
+        row = {"version": FORMAT, "seen": known.seen, "absent": absent, "gone": known.gone}
+        write_atomically(self._disk, self._ids, render_json(row), PRIVATE)
 
 
 def _decoded(raw: bytes) -> TaskIds:

@@ -43,7 +43,7 @@ def end_task_undo(tx: Transaction) -> None:
 
 def begin_click(tx: Transaction, step: TaskStep) -> None:
     """Show the click as done, and note that the list has to be changed."""
-    (_take_back if step.takes_back else _settle)(tx, step.undo)
+    _note_click(tx, step.undo, is_back=step.takes_back)
     tx.task_undos.change(lambda known: known.beginning(step))
 
 
@@ -57,11 +57,14 @@ def end_click(tx: Transaction, step: TaskStep) -> None:
     task = step.undo.task
     if task.list == FILE_LIST:
         return
-    before, after = (task, None) if step.undo.is_deletion else (task._replace(done=False), task)
-    texts = [None if each is None else task_words(each) for each in (before, after)]
-    place, mark = f"{TASK}:{task.id}", tx.marks.of_task(task.title)
-    old, new = reversed(texts) if step.takes_back else texts
-    last = tx.changes.last_of(place) if step.takes_back else None
+    place, mark, undoes = f"{TASK}:{task.id}", tx.marks.of_task(task.title), ""
+    old: str | None = task_words(task._replace(done=False))
+    new: str | None = task_words(task)
+    if step.undo.is_deletion:
+        old, new = new, None
+    if step.takes_back:
+        old, new, last = new, old, tx.changes.last_of(place)
+        undoes = last.key if last else ""
     tx.changes.put(
         ChangeRow(
             tx.changes.new_key(place),
@@ -71,7 +74,7 @@ def end_click(tx: Transaction, step: TaskStep) -> None:
             old,
             new,
             untrusted=mark,
-            undoes=last.key if last else "",
+            undoes=undoes,
             receipt=step.undo.receipt if new is None else "",
         )
     )
@@ -80,29 +83,24 @@ def end_click(tx: Transaction, step: TaskStep) -> None:
 def withdraw_click(tx: Transaction, step: TaskStep) -> None:
     """Show everything as it was before the click."""
     _finish(tx, step)
-    (_settle if step.takes_back else _take_back)(tx, step.undo)
+    _note_click(tx, step.undo, is_back=not step.takes_back)
 
 
-def _settle(tx: Transaction, undo: TaskUndo) -> None:
-    _show(tx, undo, settled_on)
-    tx.task_undos.change(lambda known: known.including(undo))
-    did = "deleted" if undo.is_deletion else "completed"
-    _tell(tx, undo, did, _name(undo), _name_of_undo(undo))
-
-
-def _take_back(tx: Transaction, undo: TaskUndo) -> None:
-    _show(tx, undo, taken_back_on)
-    tx.task_undos.change(lambda known: known.without(undo.key))
-    did = "restored" if undo.is_deletion else "reopened"
-    _tell(tx, undo, did, _name_of_undo(undo), _name(undo))
-
-
-def _tell(tx: Transaction, undo: TaskUndo, did: str, name: str, opposite: str) -> None:
-    """Leave the agent an update, or remove the opposite one if it has not seen that."""
+def _note_click(tx: Transaction, undo: TaskUndo, *, is_back: bool) -> None:
+    """Show a click or its undo, and tell the agent, unless it has not seen the opposite yet."""
+    _show(tx, undo, taken_back_on if is_back else settled_on)
+    known = tx.task_undos.get()
+    tx.task_undos.put(known.without(undo.key) if is_back else known.including(undo))
+    did, name, opposite = "completed", f"task-{undo.key}", f"undone task-{undo.key}"
+    if undo.is_deletion:
+        did = "deleted"
+    if is_back:
+        did, name, opposite = "restored" if undo.is_deletion else "reopened", opposite, name
     if any(each.id == opposite for each in tx.updates.get().entries):
         tx.updates.change(lambda pending: pending.without({opposite}))
     else:
-        leave_update(tx, owner_did(tx.now, f'User {did} task "{_safe(tx, undo)}".', name))
+        title = tx.marks.marked([undo.task])[0].safe_title
+        leave_update(tx, owner_did(tx.now, f'User {did} task "{title}".', name))
 
 
 def _show(tx: Transaction, undo: TaskUndo, change: Callable[[Card, TaskUndo], Card]) -> None:
@@ -114,18 +112,6 @@ def _show(tx: Transaction, undo: TaskUndo, change: Callable[[Card, TaskUndo], Ca
     card = change(message.card, undo)
     text = card.text if message.text == message.card.text else message.text
     tx.messages.add(replace(message, card=card, text=text))
-
-
-def _safe(tx: Transaction, undo: TaskUndo) -> str:
-    return tx.marks.marked([undo.task])[0].safe_title
-
-
-def _name(undo: TaskUndo) -> str:
-    return f"task-{undo.key}"
-
-
-def _name_of_undo(undo: TaskUndo) -> str:
-    return f"undone {_name(undo)}"
 
 
 class TaskUndoer:
@@ -226,4 +212,4 @@ def _end_undo(tx: Transaction, change: ChangeRow, noted: ChangeRow, task: Task |
     tx.changes.put(replace(noted, place=place, is_begun=False))
     for undo in tx.task_undos.get().undos:
         if undo.task.id == change.name:
-            _take_back(tx, undo)
+            _note_click(tx, undo, is_back=True)

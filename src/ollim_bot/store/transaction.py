@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from ollim_bot.store.connection import Statements, escaped, unescaped
+from ollim_bot.store.connection import Statements, escaped, look_up, unescaped
 from ollim_bot.store.file_store import parse_object, render_json
-from ollim_bot.store.lookup import look_up
 from ollim_bot.store.records import RECORDS, Records
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from ollim_bot.store.inbox import InboxInputs
     from ollim_bot.store.marks import Marks
     from ollim_bot.store.messages import MessageLog
-    from ollim_bot.store.push_buttons import PushButtons
+    from ollim_bot.store.push import PushButtons
     from ollim_bot.store.run_ledger import LedgerRows
     from ollim_bot.store.search_index import SearchIndex
     from ollim_bot.store.session_history import SessionHistory
@@ -29,36 +28,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 T = TypeVar("T")
 
-# Everything that a commit can change, by the names that subscribers get.
-NAMES = frozenset(
-    {
-        *(spec.name for spec in RECORDS),
-        "session_history",
-        "ledger",
-        "inbox",
-        "messages",
-        "channels",
-        "deliveries",
-        "job_ops",
-        "due_items",
-        "webhook_deliveries",
-        "changes",
-        "usage",
-        "push_buttons",
-        "transcripts",
-        "marks",
-    }
-)
-
 
 class RepositorySpec(Generic[T]):
-    """A repository, whose class `place` names as in `look_up`; each transaction makes its own.
+    """A repository, whose class `place` names below `store`; each transaction makes its own.
 
     It is made with the statements, and with the attributes of the transaction that it `needs`.
     """
 
     def __init__(self, place: str, *needs: str) -> None:
-        self.place = place
+        self.place = f"store.{place}"
         self._needs = needs
 
     def __set_name__(self, owner: type[Transaction], name: str) -> None:
@@ -79,28 +57,26 @@ class Transaction(Records):
     """
 
     session_history: RepositorySpec[SessionHistory] = RepositorySpec(
-        "store.session_history:SessionHistory"
+        "session_history:SessionHistory"
     )
-    ledger: RepositorySpec[LedgerRows] = RepositorySpec("store.run_ledger:LedgerRows")
-    inbox: RepositorySpec[InboxInputs] = RepositorySpec("store.inbox:InboxInputs")
-    messages: RepositorySpec[MessageLog] = RepositorySpec(
-        "store.messages:MessageLog", "index", "now"
-    )
+    ledger: RepositorySpec[LedgerRows] = RepositorySpec("run_ledger:LedgerRows")
+    inbox: RepositorySpec[InboxInputs] = RepositorySpec("inbox:InboxInputs")
+    messages: RepositorySpec[MessageLog] = RepositorySpec("messages:MessageLog", "index", "now")
     deliveries: RepositorySpec[Deliveries] = RepositorySpec(
-        "store.deliveries:Deliveries", "messages", "budget"
+        "deliveries:Deliveries", "messages", "budget"
     )
-    channels: RepositorySpec[Channels] = RepositorySpec("store.deliveries:Channels", "messages")
-    job_ops: RepositorySpec[JobOps] = RepositorySpec("store.transaction:JobOps")
-    due_items: RepositorySpec[DueItems] = RepositorySpec("store.due_items:DueItems", "log")
+    channels: RepositorySpec[Channels] = RepositorySpec("deliveries:Channels", "messages")
+    job_ops: RepositorySpec[JobOps] = RepositorySpec("transaction:JobOps")
+    due_items: RepositorySpec[DueItems] = RepositorySpec("due_items:DueItems", "log")
     webhook_deliveries: RepositorySpec[WebhookDeliveries] = RepositorySpec(
-        "store.webhook_deliveries:WebhookDeliveries", "ledger"
+        "webhook_deliveries:WebhookDeliveries", "ledger"
     )
-    changes: RepositorySpec[ChangeRows] = RepositorySpec("store.change_rows:ChangeRows")
-    usage: RepositorySpec[UsageRows] = RepositorySpec("store.usage:UsageRows")
-    push_buttons: RepositorySpec[PushButtons] = RepositorySpec("store.push_buttons:PushButtons")
-    marks: RepositorySpec[Marks] = RepositorySpec("store.marks:Marks", "now")
-    meta: RepositorySpec[Meta] = RepositorySpec("store.transaction:Meta")
-    texts: RepositorySpec[StoredTexts] = RepositorySpec("store.stored_texts:StoredTexts")
+    changes: RepositorySpec[ChangeRows] = RepositorySpec("change_rows:ChangeRows")
+    usage: RepositorySpec[UsageRows] = RepositorySpec("usage:UsageRows")
+    push_buttons: RepositorySpec[PushButtons] = RepositorySpec("push:PushButtons")
+    marks: RepositorySpec[Marks] = RepositorySpec("marks:Marks", "now")
+    meta: RepositorySpec[Meta] = RepositorySpec("transaction:Meta")
+    texts: RepositorySpec[StoredTexts] = RepositorySpec("stored_texts:StoredTexts")
 
     def __init__(
         self, statements: Statements, now: datetime, index: type[SearchIndex] | None = None
@@ -124,6 +100,14 @@ class Transaction(Records):
         return self._statements.touched
 
 
+# Everything that a commit can change, by the names that subscribers get.
+NAMES = frozenset(
+    (
+        *(spec.name for spec in RECORDS),
+        *(name for name, each in vars(Transaction).items() if isinstance(each, RepositorySpec)),
+        "transcripts",
+    )
+)
 Step = Callable[[Transaction], R]
 
 

@@ -6,7 +6,15 @@ from datetime import datetime
 
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
-from ollim_bot.store.connection import Row, Statements, escaped, microseconds, moment_of, unescaped
+from ollim_bot.store.connection import (
+    Row,
+    Statements,
+    Value,
+    escaped,
+    microseconds,
+    moment_of,
+    unescaped,
+)
 
 _COLUMNS = "at, kind, turn, occurrence, model, price, micros, tokens"
 
@@ -33,27 +41,21 @@ class UsageRows:
 
     def since(self, moment: datetime) -> list[UsageRow]:
         """The rows not older than `moment`, in the order in which they were added."""
-        rows = self._statements.rows(
-            f"SELECT {_COLUMNS} FROM usage WHERE at >= ? ORDER BY seq + 0", microseconds(moment)
-        )
-        return [*map(_row, rows)]
+        return self._found("WHERE at >= ? ORDER BY seq + 0", microseconds(moment))
 
     def of_occurrence(self, occurrence: str) -> list[UsageRow]:
-        rows = self._statements.rows(
-            f"SELECT {_COLUMNS} FROM usage WHERE occurrence = ? ORDER BY seq", escaped(occurrence)
-        )
-        return [*map(_row, rows)]
+        return self._found("WHERE occurrence = ? ORDER BY seq", escaped(occurrence))
 
     def of_job(self, kind: JobKind, job_id: str, since: datetime) -> list[UsageRow]:
         """The rows of a job's runs not older than `since`, in the order of adding."""
         start = escaped(f"{kind}:{job_id}:")
-        rows = self._statements.rows(
-            f"SELECT {_COLUMNS} FROM usage WHERE occurrence >= ? AND occurrence < ? AND at >= ?"
-            " ORDER BY seq + 0",
-            start,
-            f"{start[:-1]};",
-            microseconds(since),
+        return self._found(
+            "WHERE occurrence >= ? AND occurrence < ? AND at >= ? ORDER BY seq + 0",
+            *(start, f"{start[:-1]};", microseconds(since)),
         )
+
+    def _found(self, condition: str, *arguments: Value) -> list[UsageRow]:
+        rows = self._statements.rows(f"SELECT {_COLUMNS} FROM usage {condition}", *arguments)
         return [*map(_row, rows)]
 
     def newest_place(self) -> int:

@@ -33,14 +33,14 @@ class WebhookDeliveries:
         """
         rows = self._statements.rows(
             "SELECT occurrence FROM webhook_deliveries WHERE hook = ? AND key = ? AND at > ?",
-            call.hook,
-            call.key,
-            microseconds(now - KEPT_FOR),
+            *(call.hook, call.key, microseconds(now - KEPT_FOR)),
         )
         known = [Occurrence.parse(unescaped(row[0])) for row in rows]
         if same := [one for one in known if one.kind is call.kind]:
             return Acceptance(same[0], is_new=False)
-        occurrence = self._free_occurrence(call)
+        occurrence = Occurrence(call.kind, call.hook, call.name)
+        if self._ledger.has(occurrence):
+            occurrence = Occurrence(call.kind, call.hook, f"{call.name}-{call.token}")
         self._ledger.claim(occurrence, now, {"job": call.title})
         self._statements.write(
             "webhook_deliveries",
@@ -108,10 +108,3 @@ class WebhookDeliveries:
             f"DELETE FROM webhook_deliveries WHERE at <= ? AND {_ENDED}",
             microseconds(now - KEPT_FOR),
         )
-
-    def _free_occurrence(self, call: WebhookCall) -> Occurrence:
-        """The occurrence with the name of the call, or with a new one if the ledger has that."""
-        occurrence = Occurrence(call.kind, call.hook, call.name)
-        if self._ledger.has(occurrence):
-            return Occurrence(call.kind, call.hook, f"{call.name}-{call.token}")
-        return occurrence

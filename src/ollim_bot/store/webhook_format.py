@@ -6,12 +6,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec, is_hook_secret
+from ollim_bot.domain.job_fields import (
+    BACKGROUND,
+    COMMON,
+    ORDERS,
+    RESTRICTS,
+    Field,
+    JobField,
+    WrongValue,
+    text,
+    words,
+    wrong,
+)
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.webhook_data import unknown_places
 from ollim_bot.domain.webhooks import pointer_parts, schema_problems
-from ollim_bot.store.document import Field
-from ollim_bot.store.job_formats import Fault, FieldRule, JobFormat, WrongValue, text, words, wrong
+from ollim_bot.store.job_formats import Fault, JobFormat
 
 _PLAIN = "plain"
 _MOST_EVENTS = 50
@@ -99,11 +110,10 @@ def _written(hook: WebhookSpec) -> dict[str, object]:
 def _faults(values: Mapping[str, Any], body: str) -> Iterator[Fault]:
     if values.get("background") is False:
         yield "background", "is always true for a webhook; remove the line"
-    for name in ("must", "kind", "nag", "first-step", "before"):
+    for name in ("first-step", *(each.name for each in ORDERS)):
         if name in values:
-            yield name, "is for routines and reminders; remove the line"
-    if "plain" in values:
-        yield "plain", "is for routines and reminders; a webhook takes deliver: plain"
+            instead = "a webhook takes deliver: plain" if name == _PLAIN else "remove the line"
+            yield name, f"is for routines and reminders; {instead}"
     if "fields" in values and "pick" in values:
         yield from _faults_of_picks(values["fields"], values["pick"])
     if "deliver" in values:
@@ -122,8 +132,8 @@ def _faults_of_picks(fields: Mapping[str, Any], pick: Mapping[str, str]) -> Iter
 
 
 def _faults_of_plain(values: Mapping[str, Any]) -> Iterator[Fault]:
-    for name in ("model", "thinking", "isolated", "update-main-session", "allowed-tools", "skills"):
-        if name in values:
+    for name in ("skills", *(each.name for each in COMMON if each.has(BACKGROUND))):
+        if name in values and name != "allow-ping":
             yield name, "cannot be kept with deliver: plain, which asks no model; remove one"
     if values.get("allow-ping") is False:
         yield "deliver", "cannot be kept with allow-ping: false; remove one of the two"
@@ -132,12 +142,12 @@ def _faults_of_plain(values: Mapping[str, Any]) -> Iterator[Fault]:
 WEBHOOKS = JobFormat(
     JobKind.WEBHOOK,
     own_rules=(
-        FieldRule("fields", schema),
-        FieldRule("pick", pointers),
-        FieldRule("on", events, restricts=True),
-        FieldRule("auth", proofs, restricts=True),
-        FieldRule("secret-env", variable, restricts=True),
-        FieldRule("deliver", deliver, restricts=True),
+        JobField("fields", schema),
+        JobField("pick", pointers),
+        JobField("on", events, traits=RESTRICTS),
+        JobField("auth", proofs, traits=RESTRICTS),
+        JobField("secret-env", variable, traits=RESTRICTS),
+        JobField("deliver", deliver, traits=RESTRICTS),
     ),
     required=("id", "fields"),
     background_by_default=True,

@@ -55,17 +55,14 @@ def yaml_place(head: str, name: str) -> FieldSpan | None:
     """The place of the field in `head`; None if there is no such field."""
     for key, value in _compose(head):
         if field_name(_key(key)) == name:
-            return FieldSpan(int(key.start_mark.index), *_extent(head, value))
+            # Without the comments behind it, which the marks of a block include.
+            last = value
+            while isinstance(last, yaml.CollectionNode) and last.value and not last.flow_style:
+                last = last.value[-1][1] if isinstance(last, yaml.MappingNode) else last.value[-1]
+            start = int(value.start_mark.index)
+            end = start + len(head[start : int(last.end_mark.index)].rstrip())
+            return FieldSpan(int(key.start_mark.index), start, end)
     return None
-
-
-def _extent(head: str, node: yaml.Node) -> tuple[int, int]:
-    """The extent of the node, without the comments after it, which the marks of a block include."""
-    last = node
-    while isinstance(last, yaml.CollectionNode) and last.value and not last.flow_style:
-        last = last.value[-1][1] if isinstance(last, yaml.MappingNode) else last.value[-1]
-    start = int(node.start_mark.index)
-    return start, start + len(head[start : int(last.end_mark.index)].rstrip())
 
 
 def _compose(head: str) -> list[tuple[yaml.Node, yaml.Node]]:
@@ -134,19 +131,15 @@ def _plain(node: yaml.Node, seen: set[int]) -> object:
     if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
         return [_plain(item, seen) for item in node.value]
     if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
-        return _plain_mapping(node, seen)
+        values: dict[str, object] = {}
+        for key, value in node.value:
+            if _key(key) in values:
+                raise BadDocument(_line(key), f"{_key(key)} stands twice")
+            values[_key(key)] = _plain(value, seen)
+        return values
     try:
         return scalar(node.tag.removeprefix(_TAG), str(node.value))
     except KeyError:
         raise BadDocument(_line(node), f"tags such as {node.tag} are not used here") from None
     except ValueError as error:
         raise BadDocument(_line(node), str(error)) from None
-
-
-def _plain_mapping(node: yaml.MappingNode, seen: set[int]) -> dict[str, object]:
-    values: dict[str, object] = {}
-    for key, value in node.value:
-        if _key(key) in values:
-            raise BadDocument(_line(key), f"{_key(key)} stands twice")
-        values[_key(key)] = _plain(value, seen)
-    return values

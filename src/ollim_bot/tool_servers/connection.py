@@ -363,7 +363,19 @@ async def open_connection(
     try:
         async with AsyncExitStack() as lifetime:
             async with asyncio.timeout(timeouts.start):
-                transport = await _transport(spec, paths, environ, screen, news, timeouts, lifetime)
+                transport: Transport
+                if spec.url:
+                    http = httpx2.AsyncClient(
+                        headers={**spec.headers, "Accept-Encoding": "identity"},
+                        timeout=httpx2.Timeout(timeouts.start, read=timeouts.call),
+                        event_hooks={"response": [partial(screen_response, screen)]},
+                    )
+                    await lifetime.enter_async_context(http)
+                    transport = streamable_http_client(
+                        spec.url, http_client=http, max_sse_event_size=2 * LONGEST_MESSAGE
+                    )
+                else:
+                    transport = running_program(spec, paths, environ, screen, news.note_end)
                 info = Implementation(name="ollim-bot", version=__version__)
                 client = await lifetime.enter_async_context(Client(transport, client_info=info))
                 connection = ServerConnection(client, news, screen, timeouts)
@@ -371,33 +383,8 @@ async def open_connection(
             yield connection
     except TimeoutError:
         raise ToolServerFailed(news.reason or _too_late("", timeouts.start)) from None
-    except ToolServerFailed as failed:
-        raise (ToolServerFailed(news.reason) if news.reason else failed) from failed
     except Exception as error:  # many layers of libraries are below, and one server is at stake
         raise (ToolServerFailed(news.reason) if news.reason else _failure(error)) from error
-
-
-async def _transport(
-    spec: ServerSpec,
-    paths: DataPaths,
-    environ: Mapping[str, str],
-    screen: Screen,
-    news: _News,
-    timeouts: ServerTimeouts,
-    lifetime: AsyncExitStack,
-) -> Transport:
-    if not spec.url:
-        return running_program(spec, paths, environ, screen, news.note_end)
-    limits = httpx2.Timeout(timeouts.start, read=timeouts.call)
-    http = httpx2.AsyncClient(
-        headers={**spec.headers, "Accept-Encoding": "identity"},
-        timeout=limits,
-        event_hooks={"response": [partial(screen_response, screen)]},
-    )
-    await lifetime.enter_async_context(http)
-    return streamable_http_client(
-        spec.url, http_client=http, max_sse_event_size=2 * LONGEST_MESSAGE
-    )
 
 
 def _definition(tool: McpTool) -> ToolDefinition:

@@ -25,7 +25,8 @@ from ollim_bot.domain.tool_servers import (
     ToolDefinition,
     ToolServerRecord,
 )
-from ollim_bot.errors import StorageError, ToolServerFailed
+from ollim_bot.errors import ToolServerFailed
+from ollim_bot.logs import unless_refused
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Tool, ToolAnswer
 from ollim_bot.prompts.context import fenced
@@ -153,11 +154,9 @@ class ToolServers:
             return known.on(self._store.sharing.machine).written(specs)
 
         if written(record) != record:
-            try:
-                record = await self._store.transact(lambda tx: tx.tool_servers.change(written))
-            except StorageError:  # a full disk: the servers are offered as they are known
-                _logger.warning("The tool servers could not be noted", exc_info=True)
-                record = written(record)
+            noting = self._store.transact(lambda tx: tx.tool_servers.change(written))
+            noted = await unless_refused("The tool servers could not be noted", noting)
+            record = noted or written(record)
         self._specs, self._record = specs, record
 
     async def _hold_approved(self) -> None:
@@ -224,11 +223,9 @@ class ToolServers:
                 return record
             return record.holding(spec.name, step(state, news))
 
-        try:
-            self._record = await self._store.transact(lambda tx: tx.tool_servers.change(change))
-        except StorageError:
-            _logger.warning("The tool server %s could not be noted", spec.name, exc_info=True)
-            self._record = change(self._record)
+        noting = self._store.transact(lambda tx: tx.tool_servers.change(change))
+        noted = await unless_refused(f"The tool server {spec.name} could not be noted", noting)
+        self._record = noted or change(self._record)
 
     def _tool(self, server: str, definition: ToolDefinition) -> Tool:
         return Tool(

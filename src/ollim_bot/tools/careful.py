@@ -27,7 +27,7 @@ from ollim_bot.domain.runs import Run
 from ollim_bot.domain.taint import OTHERS
 from ollim_bot.domain.tool_patterns import text_argument
 from ollim_bot.ports import ToolCall
-from ollim_bot.tools.path_rules import is_within, job_files
+from ollim_bot.tools.path_rules import is_within, job_files, profile_files
 
 MOST_SEARCHES = 10
 LONGEST_SEARCH = 200
@@ -40,7 +40,6 @@ _LASTING: Mapping[str, str] = {
     "skills": "change a skill",
     "tasks.md": "change the tasks",
 }
-_PROFILE = ("IDENTITY.md", "USER.md")
 _INTO_OTHERS = (
     f"Write it as a new note in `{OTHERS}/`, or ask the owner to say so in a message of their own."
 )
@@ -68,15 +67,16 @@ Rule = Does | Callable[[ToolCall, Surroundings], Does]
 def writing(call: ToolCall, at: Surroundings) -> Does:
     """A new note among those of careful sessions is marked, and so is a change of one of these."""
     path = text_argument(call.arguments, FILE_ARGUMENTS[call.tool])
-    names = [*names_below(at.root, path), *map(str, job_files(at.root, path))]
-    real = os.path.realpath(at.root / path)
-    names += [name for name in _PROFILE if os.path.realpath(at.root / name) == real]
+    behind = (*job_files(at.root, path), *profile_files(at.root, path))
+    names = [*names_below(at.root, path), *map(str, behind)]
     is_note = all(name.startswith(f"{OTHERS}/") and name.endswith(".md") for name in names)
     is_new = call.tool == "Write" and not os.path.lexists(at.root / path)
     if is_note and (is_new or at.is_own(path, at.run.session)):
         return MARKED._replace(step=names[0])
-    lasting = next(filter(None, map(_lasting_change, names)), None)
-    return asks(lasting) if lasting else asks("write a file of the owner's", _INTO_OTHERS)
+    # A folder can be called `user.md`, too.
+    tops = (re.sub(r"(?<!\.md)/.*", "", name.casefold()) for name in names)
+    lasting = filter(None, map(_LASTING.get, tops))
+    return next(map(asks, lasting), asks("write a file of the owner's", _INTO_OTHERS))
 
 
 def running(call: ToolCall, _: Surroundings) -> Does:
@@ -88,7 +88,7 @@ def running(call: ToolCall, _: Surroundings) -> Does:
 
 
 def fetching(call: ToolCall, at: Surroundings) -> Does:
-    """An address can give data away, so somebody else must have named it."""
+    """An address can give data away: the owner, a search or the job must have named it."""
     sites = (each for each in at.allowed if _SITE.match(each.argument or ""))
     is_named = at.run.taint.names(text_argument(call.arguments, "url"))
     if is_named or any(matches(each, "WebFetch", call.arguments, "") for each in sites):
@@ -111,8 +111,3 @@ def names_below(root: Path, path: str) -> Iterator[str]:
     yield posixpath.relpath(real, home) if is_within(real, home) else real
     written = (relative(path, each) for each in (str(root), home))
     yield from (name.removeprefix("./") for name in written if not name.startswith("/"))
-
-
-def _lasting_change(path: str) -> str | None:
-    top, _, below = path.casefold().partition("/")
-    return None if below and top.endswith(".md") else _LASTING.get(top)

@@ -14,7 +14,7 @@ from ollim_bot.domain.permissions import Pattern, beyond_main, is_allowed
 from ollim_bot.domain.runs import STARTING, Run, Subagents
 from ollim_bot.domain.skills import SkillSet, skill_patterns
 from ollim_bot.domain.taint import Taint
-from ollim_bot.domain.tool_patterns import is_open, problems, server_of
+from ollim_bot.domain.tool_patterns import is_open, problems
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.careful import IsOwn, Surroundings
@@ -43,22 +43,17 @@ class Careful:
         """Why the call needs the owner's word; None if it may be made, which is then counted."""
         if not run.taint.sources:
             return None
-        does = self._does(call, Surroundings(self.root, run, allowed, self.is_own))
-        if does.effect in (Effect.LOOKS, Effect.MARKED) and self._has_room(does, run):
-            return None
+        # A tool that declares nothing asks.
+        undeclared = LOOKS if self.looks(call.tool) else asks(f"use `{call.tool}`")
+        rule = RULES.get(call.tool, undeclared)
+        at = Surroundings(self.root, run, allowed, self.is_own)
+        does = rule if isinstance(rule, Does) else rule(call, at)
+        if does.effect in (Effect.LOOKS, Effect.MARKED):
+            # Counted before it is compared, so that of two calls at once only one is the last.
+            run.steps[does.step] += 1
+            if not does.limit or run.steps[does.step] <= does.limit:
+                return None
         return NeedsWord(run.taint.in_words, does)
-
-    def _does(self, call: ToolCall, at: Surroundings) -> Does:
-        """A tool that declares nothing asks."""
-        if server_of(call.tool) is not None:
-            return LOOKS if self.looks(call.tool) else asks(f"use `{call.tool}`")
-        rule = RULES.get(call.tool) or asks(f"use `{call.tool}`")
-        return rule if isinstance(rule, Does) else rule(call, at)
-
-    def _has_room(self, does: Does, run: Run) -> bool:
-        # Counted before it is compared, so that of two calls at once only one is the last.
-        run.steps[does.step] += 1
-        return not does.limit or run.steps[does.step] <= does.limit
 
 
 Allowed = Callable[[], Sequence[Pattern]]
@@ -185,10 +180,8 @@ class BackgroundTools:
         self._usual = usual
         self._job_guard = job_guard
         self._count = count
-        self._main = abilities.main
-        self._skills_by_agent = abilities.skills_by_agent
+        self._abilities = abilities
         self._subagents = SubagentGuard(abilities.subagents, in_background=True)
-        self._skills = abilities.skills
         self._resolver = resolver
 
     async def of(self, job: Job) -> tuple[str, ...]:
@@ -197,16 +190,16 @@ class BackgroundTools:
 
     async def missing_skills(self, job: Job) -> Sequence[str]:
         """The skills that the job names and that do not load."""
-        return (await asyncio.to_thread(self._skills)).unusable(job.spec.skills)
+        return (await asyncio.to_thread(self._abilities.skills)).unusable(job.spec.skills)
 
     async def excess_tools(self, job: Job) -> Sequence[str]:
         """A sentence for each tool that a skill would add to the job and may not."""
-        found = await asyncio.to_thread(lambda: [*self._excess(job, self._skills())])
+        found = await asyncio.to_thread(lambda: [*self._excess(job, self._abilities.skills())])
         return [texts.excess_tool(skill, tool) for skill, tool in found]
 
     async def why_unusable(self, skill: str) -> str:
         """Completes "it needs the skill mail, which"."""
-        return (await asyncio.to_thread(self._skills)).why_unusable(skill)
+        return (await asyncio.to_thread(self._abilities.skills)).why_unusable(skill)
 
     def gate(self, run: Run) -> Gate:
         """The gate of a run: its patterns at the start and the current policy must allow a call.
@@ -232,7 +225,10 @@ class BackgroundTools:
             if not (self._allows(named, call) and self._allows(now, call)):
                 shown = [str(one) for one in named]
                 return self._lacking(call) or texts.not_so_in_background(call.tool, shown)
-            return self._one_more(call, setter) or address_guard(call, self._resolver)
+            # A written job counts, also an existing one; skills do not.
+            jobs = (file for file in written_jobs(self._policy.root, call) if not file.is_skill)
+            full = self._count(setter) if setter is not None and any(jobs) else ""
+            return full or address_guard(call, self._resolver)
 
         async def gate(call: ToolCall) -> Refusal | None:
             reason = await asyncio.to_thread(judge, call)
@@ -245,11 +241,6 @@ class BackgroundTools:
         wanted = str(self._subagents.wanted_by(call, self._policy) or "")
         needed = call.tool if is_open(wanted) else wanted
         return texts.missing_for_subagent(call.subagent, needed) if needed else None
-
-    def _one_more(self, call: ToolCall, setter: Setter | None) -> str | None:
-        """Count a written job, also an existing one; skills do not count."""
-        jobs = (file for file in written_jobs(self._policy.root, call) if not file.is_skill)
-        return None if setter is None or not any(jobs) else self._count(setter) or None
 
     def _allows(self, patterns: Sequence[Pattern], call: ToolCall) -> bool:
         return is_allowed(patterns, call.tool, call.arguments, *self._policy.roots)
@@ -264,7 +255,7 @@ class BackgroundTools:
         spec = job.spec
         if not spec.skills:
             return spec.allowed_tools
-        skills = self._skills()
+        skills = self._abilities.skills()
         excess = {tool for _, tool in self._excess(job, skills)}
         tools = (tool for tool in skills.tools_of(spec.skills) if tool not in excess)
         return (*spec.allowed_tools, *skill_patterns(spec.skills), *tools)
@@ -276,13 +267,13 @@ class BackgroundTools:
         this job allows the tool.
         """
         spec = job.spec
-        by_agent = self._skills_by_agent(job) if spec.skills else ()
+        by_agent = self._abilities.skills_by_agent(job) if spec.skills else ()
         tools = {name: skills.tools_of((name,)) for name in spec.skills}
         if not any(tools[name] for name in by_agent if name in tools):
             return
         others = [tool for name in tools if name not in by_agent for tool in tools[name]]
         given = [text for text in (*spec.allowed_tools, *others) if not problems(text).errors]
-        allowed = (*self._main(), *map(Pattern.of, given))
+        allowed = (*self._abilities.main(), *map(Pattern.of, given))
         for name in (name for name in tools if name in by_agent):
             named = (tool for tool in tools[name] if not is_open(tool))
             yield from ((name, tool) for tool in named if any(beyond_main([tool], allowed)))

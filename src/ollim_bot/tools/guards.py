@@ -6,10 +6,9 @@ import asyncio
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from ollim_bot.domain.agent_caller import (
     PROGRAM,
@@ -290,8 +289,10 @@ def _command_problem(command: str, policy: PathPolicy) -> str | None:
         return texts.TOO_MUCH
     paths = [os.path.join(start, path) for start in starts for path in named]
     handed_over = [path for path in paths if path != program]
-    reason = policy.to_name(paths) or policy.to_hand_over(handed_over)
-    return reason or (texts.REACHES_TOO_FAR if _reads_recursively(words) else None)
+    if reason := policy.to_name(paths) or policy.to_hand_over(handed_over):
+        return reason
+    flag = _RECURSIVE.get(posixpath.basename(program))
+    return texts.REACHES_TOO_FAR if flag and any(map(flag.match, words)) else None
 
 
 def _own_command_problem(words: Sequence[str], policy: PathPolicy) -> str | None:
@@ -303,21 +304,8 @@ def _own_command_problem(words: Sequence[str], policy: PathPolicy) -> str | None
     return policy.to_name([word for word in named if len(word) <= LONGEST_PATH])
 
 
-def _reads_recursively(words: Sequence[str]) -> bool:
-    """Whether the program reads everything below the current folder."""
-    flag = _RECURSIVE.get(posixpath.basename(words[0]))
-    return flag is not None and any(flag.match(word) for word in words)
-
-
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _UNTAINTED = Taint()
-
-
-class _NamedSkills(NamedTuple):
-    """Skills that a call names in a job, by the key of the job."""
-
-    job: str
-    skills: Sequence[str]
 
 
 def written_jobs(root: Path, call: ToolCall) -> Sequence[JobFile]:
@@ -351,30 +339,27 @@ class JobValidator:
         self, call: ToolCall, setter: Setter | None = None, taint: Taint = _UNTAINTED
     ) -> str | None:
         """`setter` is the background run that calls; None in a turn, which has this `taint`."""
-        found = [*self._of_files(call, setter, taint)]
-        problems = [each for each in found if isinstance(each, str)]
-        if problems:
-            return "\n".join(["Nothing was changed. Mend this and try it again:", *problems])
-        for named in found:
-            if isinstance(named, _NamedSkills):
-                self._note_skills(named.job, named.skills)
-        return None
-
-    def _of_files(
-        self, call: ToolCall, setter: Setter | None, taint: Taint
-    ) -> Iterator[str | _NamedSkills]:
+        problems, named = list[str](), dict[str, Sequence[str]]()
         for file in written_jobs(self._root, call):
             try:
-                yield from self._wrong(file, call, setter, taint)
-            except UnclearEdit as unclear:
-                yield str(unclear)
-            except StorageError as unreadable:
-                yield str(unreadable)
+                problems += self._wrong(file, call, setter, taint, named)
+            except (UnclearEdit, StorageError) as unclear:
+                problems.append(str(unclear))
+        if problems:
+            return "\n".join(["Nothing was changed. Mend this and try it again:", *problems])
+        for job, skills in named.items():
+            self._note_skills(job, skills)
+        return None
 
     def _wrong(
-        self, file: JobFile, call: ToolCall, setter: Setter | None, taint: Taint
-    ) -> Iterator[str | _NamedSkills]:
-        """A sentence for each problem, and the skills that the call names."""
+        self,
+        file: JobFile,
+        call: ToolCall,
+        setter: Setter | None,
+        taint: Taint,
+        noted: dict[str, Sequence[str]],
+    ) -> Iterator[str]:
+        """A sentence for each problem; `noted` gets the skills that the call names in a job."""
         before = self._checker.text(file)
         text = text_after_edit(str(file), before, call.tool, call.arguments)
         was = FileReading() if before is None else self._checker.read(file, before)
@@ -384,25 +369,23 @@ class JobValidator:
             line = text.count("\n", 0, lone.start()) + 1
             yield f"{file}:{line}: a carriage return stands in it; lines end with a line feed"
         yield from self._doubled(file, was, will_be)
-        yield from (f"{file}: {each}" for each in _against_initiative(was, will_be, setter))
-        if setter is None:
-            yield from (f"{file}: {each}" for each in _against_taint(was, will_be, taint))
+        yield from (f"{file}: {each}" for each in _not_its_own(was, will_be, setter, taint))
         if was.untrusted and will_be.untrusted != was.untrusted:
             yield f"{file}: untrusted: {KEEPS_MARK}"
         added = [each for each in will_be.tools if each not in was.tools]
         where = str(file) if will_be.tools_line is None else f"{file}:{will_be.tools_line}"
         yield from (f"{where}: allowed-tools: {each}" for each in self._beyond(added))
+        if will_be.job is None:
+            return
         # The skills that the change names, or takes along to another job.
-        named: list[str] = []
-        if will_be.job is not None:
-            is_same = was.job is not None and job_key(was.job) == job_key(will_be.job)
-            kept = was.job.spec.skills if was.job is not None and is_same else ()
-            named = [skill for skill in will_be.job.spec.skills if skill not in kept]
+        is_same = was.job is not None and job_key(was.job) == job_key(will_be.job)
+        kept = was.job.spec.skills if was.job is not None and is_same else ()
+        named = [skill for skill in will_be.job.spec.skills if skill not in kept]
         unusable = self._checker.unusable_skills(named)
         beyond = self._beyond(self._checker.tools_of_skills(named))
         yield from (f"{file}: skills: {each}" for each in (*unusable, *beyond))
-        if named and will_be.job is not None:
-            yield _NamedSkills(job_key(will_be.job), named)
+        if named:
+            noted[job_key(will_be.job)] = named
 
     def _doubled(self, file: JobFile, was: FileReading, will_be: FileReading) -> Iterator[str]:
         if will_be.job is None or (was.job and was.job.spec.id == will_be.job.spec.id):
@@ -418,21 +401,23 @@ class JobValidator:
         return beyond_main(patterns, self._allowed() if patterns else ())
 
 
-def _against_initiative(
-    was: FileReading, will_be: FileReading, setter: Setter | None
-) -> Iterable[str]:
-    """A background run marks each job that it sets, and the agent may not remove that mark."""
-    if setter is None:
-        return [] if will_be.set_by == was.set_by else [f"set-by: {NOT_ONES_OWN}"]
-    return [] if will_be.job is None else objections(was.job, will_be.job, setter)
+def _not_its_own(
+    was: FileReading, will_be: FileReading, setter: Setter | None, taint: Taint
+) -> Iterator[str]:
+    """A background run marks what it sets, and a turn that has read untrusted text orders nothing.
 
-
-def _against_taint(was: FileReading, will_be: FileReading, taint: Taint) -> Iterable[str]:
-    """A turn that has read untrusted text orders nothing; another id makes another job."""
+    The agent removes no such mark.
+    """
+    if setter is None and will_be.set_by != was.set_by:
+        yield f"set-by: {NOT_ONES_OWN}"
     if will_be.job is None:
-        return []
+        return
+    if setter is not None:
+        yield from objections(was.job, will_be.job, setter)
+        return
+    # Another id makes another job.
     is_same = was.job is not None and was.job.spec.id == will_be.job.spec.id
-    return objections_after_reading(was.job if is_same else None, will_be.job, taint)
+    yield from objections_after_reading(was.job if is_same else None, will_be.job, taint)
 
 
 _LONGEST_PATH = 400
@@ -473,11 +458,17 @@ class NoteMarks:
             return Refusal(_TOO_LONG)
         found = {each: await asyncio.to_thread(stamp, root / each) for each in places}
 
-        def step(tx: Transaction) -> list[_Writing]:
-            return [_begun(tx, each, seen, source, run.session) for each, seen in found.items()]
+        def begin(tx: Transaction, place: str, seen: Stamp) -> _Writing:
+            former = next(iter(tx.marks.of_files([place])), None)
+            made_by = run.session or "" if seen is None else ""
+            path = former.path if former else place
+            mark = tx.marks.leave(TaintMark(source, tx.now, path=path, session=made_by))
+            return _Writing(mark, former, seen)
 
         try:
-            begun = await self._context.store.transact(step)
+            begun = await self._context.store.transact(
+                lambda tx: [begin(tx, *each) for each in found.items()]
+            )
         except WrongInput as full:
             return Refusal(str(full))
         for each in begun:
@@ -520,18 +511,10 @@ def is_own(store: Store, root: Path, path: str, session: SessionId | None) -> bo
     return session is not None and {each.session for each in marks} == {session}
 
 
-def _begun(
-    tx: Transaction, place: str, seen: Stamp, source: str, session: SessionId | None
-) -> _Writing:
-    former = next(iter(tx.marks.of_files([place])), None)
-    made_by = session or "" if seen is None else ""
-    mark = TaintMark(source, tx.now, path=former.path if former else place, session=made_by)
-    return _Writing(tx.marks.leave(mark), former, seen)
-
-
 def _places(root: Path, path: str) -> list[str]:
     """Where the file lies; nowhere for the file of a job."""
-    return [] if job_files(root, path) else [*dict.fromkeys(marked_places(root, path))]
+    is_job = any(not file.is_skill for file in job_files(root, path))
+    return [] if is_job else [*dict.fromkeys(marked_places(root, path))]
 
 
 def _hash(file: Path) -> str:

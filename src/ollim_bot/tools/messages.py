@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ollim_bot.domain.agent_caller import MARKED, Does, asks
+from ollim_bot.domain.calendar_events import EVENT_DELETE
 from ollim_bot.domain.cards import (
     MOST_BUTTONS,
     MOST_FIELDS,
@@ -28,7 +29,6 @@ from ollim_bot.domain.cards import (
 )
 from ollim_bot.domain.chat import ON_ITS_WAY, Attachment, Author, ChatMessage, numbered_id
 from ollim_bot.domain.due_items import DueItem, open_card
-from ollim_bot.domain.event_cards import EVENT_DELETE
 from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import clock_time, describe, late_label

@@ -44,6 +44,8 @@ _WILD = re.compile(r"[*?]")
 _NOWHERE = ("/", "/dev/null")
 # No file system allows a longer path.
 LONGEST_PATH = 4096
+# The engine trims spaces and expands `~`, so such a path can be read in more than one way.
+_CLEAR = re.compile(rf"(?!~)(?=\S)[^\0-\x1f\x7f-\x9f]{{1,{LONGEST_PATH}}}(?<=\S)")
 # A folder with more entries is refused: checking them takes too long.
 MOST_ENTRIES = 20_000
 # Each of these is looked through, or compared with all that is protected.
@@ -216,19 +218,11 @@ def _is_same_folder(one: str, other: Path) -> bool:
 
 def _other_names(folder: Path, place: str) -> Iterator[str]:
     """Names in a folder that are symbolic or hard links to a file elsewhere."""
-    number = _number_of_linked(place)
+    linked = _linked_file(place)
     for entry in _listed(folder):
-        is_candidate = entry.is_symlink() or entry.inode() == number
+        is_candidate = entry.is_symlink() or (linked and entry.inode() == linked[1])
         if is_candidate and _is_job_name(entry.name) and _leads_to(entry.path, place):
             yield entry.name
-
-
-def _number_of_linked(place: str) -> int | None:
-    try:
-        status = os.stat(place)
-    except OSError:
-        return None
-    return status.st_ino if status.st_nlink > 1 else None
 
 
 def _leads_to(path: str, place: str) -> bool:
@@ -338,7 +332,9 @@ class PathPolicy:
 
     def to_pass_on(self, paths: Iterable[str]) -> str | None:
         """Judge a tool server, which may begin at any folder and use all that is below a path."""
-        shortened = [_shortened(path) for path in paths]
+        # As a program that leaves something out of a path that is too long, before it opens it.
+        plain = (os.path.normpath(path) if len(path) > LONGEST_PATH else path for path in paths)
+        shortened = [re.sub("^//+", "/", path) for path in plain]
         if any("\0" in path for path in shortened):
             return texts.UNCLEAR_PATH
         given = [path for path in shortened if len(path) <= LONGEST_PATH]
@@ -418,7 +414,7 @@ class PathPolicy:
         return len(plain) == MOST_ENTRIES or any(rules.hard_links_to_protected(plain))
 
     def _problem(self, path: str, rules: PathRules, *, writing: bool) -> str | None:
-        if not _is_unambiguous(path):
+        if not _CLEAR.fullmatch(path):
             return texts.UNCLEAR_PATH
         places = self._places(path)
         for place in places:
@@ -447,12 +443,6 @@ def _is_of_this_machine(place: str) -> bool:
     return place not in _NOWHERE and os.path.lexists(f"/{place.strip('/').split('/')[0]}")
 
 
-def _shortened(path: str) -> str:
-    """The path without what a program leaves out before it opens a path that is too long."""
-    plain = os.path.normpath(path) if len(path) > LONGEST_PATH else path
-    return re.sub("^//+", "/", plain)
-
-
 def _names_by_glob(path: str) -> bool:
     """Whether it names files by a pattern, and not all files below where a search begins."""
     parts = [part for part in _ANY_OF.sub("?", path).split("/") if part != "."]
@@ -462,13 +452,6 @@ def _names_by_glob(path: str) -> bool:
 
 def _is_above(places: Sequence[str], rules: PathRules) -> bool:
     return any(is_within(home, place) for home in rules.homes for place in places)
-
-
-def _is_unambiguous(path: str) -> bool:
-    """Whether the path has one reading only: the engine trims spaces and expands `~`."""
-    if not path or len(path) > LONGEST_PATH or path != path.strip() or path.startswith("~"):
-        return False
-    return not any(unicodedata.category(char) == "Cc" for char in path)
 
 
 # Checking one path takes a tenth of a millisecond.
@@ -481,7 +464,8 @@ _MOST_LAYERS = 3
 
 _ADDRESS = re.compile(r"\bhttps?://[^\s'\"]*")
 _BETWEEN_PATHS = re.compile(r"[\s=,:@;|&<>()'\"`$]+")
-_BETWEEN_ITEMS = re.compile(r"[,;|\r\n]")
+# In one item of a list.
+_TWO_WORDS = re.compile(r"[^\s,;|][^\S\r\n]+[^\s,;|]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _WEB = re.compile(r"(?:https?|wss?|ftps?)://|mailto:", re.IGNORECASE)
 _ON_THIS_MACHINE = ("", "localhost", "127.0.0.1", "[::1]")
@@ -563,15 +547,10 @@ def _paths_in_text(text: str) -> Iterator[str]:
             yield spelled
             yield from _paths_in_address(spelled)
         # Among other words a path is only mentioned.
-        if all(map(_looks_like_path, words)) or _is_list(spelled):
+        if all(map(_looks_like_path, words)) or not _TWO_WORDS.search(spelled):
             yield from (
                 part for word in words for part in paths_in_word(word) if _looks_like_path(part)
             )
-
-
-def _is_list(text: str) -> bool:
-    """Whether it is one word, or single words between commas or line ends."""
-    return all(len(part.split(maxsplit=1)) < 2 for part in _BETWEEN_ITEMS.split(text))
 
 
 def _spellings(text: str) -> Iterable[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from ollim_bot.domain.agent_caller import PROGRAM, shell_words
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.permissions import FILE_ARGUMENTS, SEARCH_ARGUMENTS, relative
+from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.skills import folded_path
 from ollim_bot.domain.taint import ATTACHMENT, Reading, TaintMark, marked_taint, reading_of
 from ollim_bot.domain.tasks import FILE_LIST
@@ -38,6 +39,19 @@ _JOB_MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*[^'\"\s])", re.M
 _NAME_ENDS = re.compile("[:-]|$")
 _LONGEST_NAME = 255
 _NAMING = ("", "content", "files_with_matches")
+_READING_WHAT_IS_NAMED = (
+    *("cal", "cat", "cksum", "cmp", "comm", "cut", "date", "diff", "du", "echo", "egrep", "false"),
+    *("fgrep", "file", "grep", "head", "ls", "md5sum", "nl", "nproc", "od", "printf", "pwd"),
+    *("sha256sum", "sort", "stat", "tac", "tail", "test", "true", "uname", "uniq", "uptime"),
+    *("wc", "whoami", "zgrep"),
+)
+# With other options, or modes, a search may print lines without the names of their files.
+_KEEPING_NAMES = frozenset(
+    {
+        *("pattern", "path", "glob", "type", "output_mode", "multiline", "head_limit", "offset"),
+        *("-i", "-n", "-A", "-B", "-C", "context"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +80,8 @@ async def reading_in(store: Store, root: Path, call: ToolCall, result: str) -> R
     known = reading_of(call.tool, call.arguments, result, OWN_TOOLS)
     touched = await asyncio.to_thread(places_of, root, call, result)
     marks = await store.read(touched.marks) if touched.files or touched.folders else []
-    if others := await asyncio.to_thread(by_hand, root, marks) if marks else []:
+    others = await asyncio.to_thread(by_hand, root, marks)
+    if others:
         await store.transact(lambda tx: tx.marks.remove(*others))
     left = (each.source for each in marks if each not in others)
     sources = (*([known.source] if known else []), *touched.sources, *left)
@@ -77,7 +92,7 @@ async def reading_in(store: Store, root: Path, call: ToolCall, result: str) -> R
 
 def places_of(root: Path, call: ToolCall, result: str) -> Touched:
     """What the call may have touched in the data directory. It reads files."""
-    paths = [*_paths(call)]
+    paths = [*_paths(root, call)]
     if not paths:
         return Touched()
     is_glob, is_search = call.tool == "Glob", call.tool in SEARCH_ARGUMENTS
@@ -90,9 +105,9 @@ def places_of(root: Path, call: ToolCall, result: str) -> Touched:
     is_download = (
         any(_is_download(each.partition("/")[0]) for each in (*places, *written))
         or _is_download(glob)
-        or (is_search and _IN_DOWNLOADS.search(result) is not None)
+        or (bool(folders) and _IN_DOWNLOADS.search(result) is not None)
     )
-    in_folders = _jobs_in(root, folders) if is_search and not shown else ()
+    in_folders = _jobs_in(root, folders) if not shown else ()
     in_result = (found[1] for found in _JOB_FILE.finditer(result if folders else ""))
     jobs = dict.fromkeys(
         (*(str(job) for each in paths for job in job_files(root, each)), *in_folders, *in_result)
@@ -123,17 +138,34 @@ def marked_places(root: Path, path: str) -> Iterator[str]:
             yield os.path.relpath(real, home) if is_within(real, home) else real
 
 
-def _paths(call: ToolCall) -> Iterator[str]:
-    if call.tool == "Read":
-        yield text_argument(call.arguments, FILE_ARGUMENTS["Read"])
+def _paths(root: Path, call: ToolCall) -> Iterator[str]:
+    if call.tool in FILE_ARGUMENTS:
+        # The result of an edit shows the lines around it.
+        yield text_argument(call.arguments, FILE_ARGUMENTS[call.tool])
+    elif call.tool == "Skill":
+        yield _skill_file(text_argument(call.arguments, "skill"))
     elif call.tool in SEARCH_ARGUMENTS:
         yield text_argument(call.arguments, "path") or "."
     elif call.tool == "Bash":
-        program, *words = shell_words(text_argument(call.arguments, "command")) or [""]
-        # The commands of this program show words of others between marks only.
-        is_ours = os.path.basename(program) == PROGRAM
-        found = (path for word in words for path in paths_in_word(word))
-        yield from (each for each in found if not is_ours or _is_download(each))
+        yield from _paths_in_command(root, text_argument(call.arguments, "command"))
+
+
+def _paths_in_command(root: Path, command: str) -> Iterator[str]:
+    """What the words name; most programs may read other places of the data directory, too."""
+    program, *words = shell_words(command) or [""]
+    name = os.path.basename(program)
+    found = [path for word in words for path in paths_in_word(word)]
+    # Our own commands show words of others between marks only, but for a skill.
+    yield from filter(_is_download, found) if name == PROGRAM else found
+    if name == PROGRAM and words[:2] == ["skill", "show"]:
+        yield from map(_skill_file, words[2:])
+    reads_here = name == "ls" and not any(os.path.lexists(root / each) for each in found)
+    if reads_here or name not in (PROGRAM, *_READING_WHAT_IS_NAMED):
+        yield "."
+
+
+def _skill_file(name: str) -> str:
+    return f"{JobFolder.SKILLS}/{name}/{SKILL_FILE}"
 
 
 def _jobs_in(root: Path, folders: Sequence[str]) -> Iterator[str]:
@@ -145,8 +177,9 @@ def _jobs_in(root: Path, folders: Sequence[str]) -> Iterator[str]:
 
 def _shows_names(call: ToolCall) -> bool:
     """Whether it is a search that prints, with every line, the name of its file."""
+    options = {name for name, value in call.arguments.items() if value not in (None, False)}
     mode = text_argument(call.arguments, "output_mode")
-    return call.tool == "Grep" and mode in _NAMING and not call.arguments.get("-o")
+    return call.tool == "Grep" and mode in _NAMING and options <= _KEEPING_NAMES
 
 
 def _is_download(path: str) -> bool:

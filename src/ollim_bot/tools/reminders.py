@@ -39,8 +39,9 @@ from ollim_bot.domain.initiative import (
     setter_of,
     shortest_pause,
 )
+from ollim_bot.domain.job_fields import FIELDS
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import Chain, ItemKind, Reminder, StoredJob, named_by_words
+from ollim_bot.domain.jobs import Chain, Reminder, StoredJob, named_by_words, told_of_nag
 from ollim_bot.domain.moments import (
     clock_time,
     describe,
@@ -53,12 +54,12 @@ from ollim_bot.domain.phrases.moment import moment_to_keep, parse_moment
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, quiet_until
 from ollim_bot.domain.rehearsal.findings import warnings
-from ollim_bot.domain.rehearsal.fires import Assumptions
+from ollim_bot.domain.rehearsal.simulation import Assumptions
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.wishes import wish_from_words
-from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
+from ollim_bot.errors import DuplicateId, NotFound, NotStored, StorageError, WrongInput
 from ollim_bot.ports import JobRepository, ToolAnswer, ToolCall
 from ollim_bot.store.changes import acting
 from ollim_bot.store.item_answers import AGENT
@@ -97,7 +98,7 @@ _BY_ITSELF = (
 _OFFERED = "The owner has a button that moves it to {}."
 _RAISED = "The shortest pause here is {}, so it was raised to that."
 _MINUTE = timedelta(minutes=1)
-_KINDS = [each.value for each in ItemKind]
+_ASKED = {each.attribute: each.asks for each in FIELDS if each.asks}
 _LIMITS = (
     f"In a background run: {MOST_PER_RUN} at most and {MOST_PER_DAY} a day, without `must` and "
     "`foreground`, each for a ping of the budget when it is due. After reading text of others: "
@@ -138,10 +139,9 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     answer = f"Reminder {reminder.spec.id} set: {when}{where}. File: {path}"
     if end is not None and setter is None and await _offer_to_move(context, reminder, when, end):
         answer += f"\n{_OFFERED.format(clock_time(end))}"
-    if reminder.spec.nag is not None and "nag" not in given:
-        answer += f"\nIt comes again {reminder.spec.nag.in_words}."
-    limits = [_BY_ITSELF] if setter else [HELD_BACK] if may_be_held_back(reminder) else []
-    return ToolAnswer("\n".join([answer, *warned, *limits]))
+    limit = _BY_ITSELF if setter else HELD_BACK if may_be_held_back(reminder) else ""
+    told = [answer, told_of_nag(reminder, given), *warned, limit]
+    return ToolAnswer("\n".join(filter(None, told)))
 
 
 async def _refusal(context: ToolContext, reminder: Reminder, setter: Setter | None) -> str:
@@ -175,7 +175,7 @@ async def _offer_to_move(
     message = ChatMessage(name, now, Author.PROGRAM, card.text, card=card)
     try:
         await context.poster.send(message, context.run)
-    except StorageError:
+    except NotStored:
         return False
     return True
 
@@ -191,15 +191,10 @@ ADD_REMINDER = OwnTool(
         delay_minutes=number("in so many minutes"),
         timer=flag("a timer, with the time left"),
         run_at=text("or when: ISO 8601, or words such as `tomorrow 9am`"),
-        description=text("one line for lists, the title of its card"),
+        description=_ASKED["description"],
         foreground=flag("in the main conversation"),
         max_chain=whole("how many follow-ups it may set", 0),
-        must=flag("whether it comes whatever happens"),
-        plain=flag("true: `prompt` comes as it is, without you. false: a run"),
-        nag=text("how it comes again until answered: `10m x 4`; not with `max_chain`"),
-        first_step=text("with `nag`: the smallest first step"),
-        before=listed("heads-ups so long before", text("30m, 2h or 1d")),
-        kind=choice("a `dose` is answered with Taken or Skipped", _KINDS),
+        **{name: each for name, each in _ASKED.items() if name != "description"},
     ),
     _add_reminder,
     careful=MARKED,
@@ -216,7 +211,13 @@ async def _list_reminders(context: ToolContext, _: Arguments) -> ToolAnswer:
     zone = now.tzinfo or UTC
     # Compare in UTC: Python compares instants of one zone by wall clock.
     waiting = sorted(report.jobs, key=lambda one: one.item.due(zone).astimezone(UTC))
-    lines = [f"- {_line(one.item, now)} ({_relative(context, one.path)})" for one in waiting]
+    lines = []
+    for job, path in waiting:
+        spec, when = job.spec, _when(job, now)
+        paused = "" if spec.enabled else "paused"
+        by = f"set by {spec.set_by}" if spec.set_by else ""
+        line = " · ".join(filter(None, (spec.id, when, paused, by, spec.title)))
+        lines.append(f"- {line} ({_relative(context, path)})")
     return ToolAnswer("\n".join([*lines, *report.problems]) or "There are no reminders.")
 
 
@@ -291,10 +292,12 @@ async def _follow_up_chain(context: ToolContext, given: Arguments) -> ToolAnswer
         earlier, context.run.follow_up = context.run.follow_up, follow_up.spec.id
         if earlier is not None:
             # The last call of a run counts: the chain has one next check.
-            await asyncio.to_thread(_remove_if_there, context, earlier)
+            with suppress(NotFound):
+                await asyncio.to_thread(context.repositories.reminders.remove, earlier)
     answer = f"Next check set: {_when(follow_up, context.clock.now())}. File: {path}"
-    raised = [] if moment == asked else [_RAISED.format(duration_in_words(shortest))]
-    return ToolAnswer("\n".join([answer, *raised]))
+    if moment != asked:
+        answer += f"\n{_RAISED.format(duration_in_words(shortest))}"
+    return ToolAnswer(answer)
 
 
 FOLLOW_UP_CHAIN = OwnTool(
@@ -312,15 +315,8 @@ def _fields(given: Arguments, now: datetime) -> tuple[str, Mapping[str, object]]
     words = str(given["prompt"]).strip()
     if not words:
         raise WrongInput("A reminder needs words.")
-    said = {
-        "description": " ".join(str(given.get("description") or "").split()),
-        "max-chain": whole_of(given.get("max_chain")) or 0,
-        "nag": given.get("nag"),
-        "first-step": " ".join(str(given.get("first_step") or "").split()),
-        "before": given.get("before"),
-        "kind": given.get("kind"),
-    }
-    switches = {name: given.get(name) for name in ("must", "plain")}
+    asked = {each.name: given.get(each.attribute) for each in FIELDS if each.asks}
+    said = {"max-chain": whole_of(given.get("max_chain")), **asked}
     delay, moment = given.get("delay_minutes"), given.get("run_at") or None
     if (delay is None) == (moment is None):
         raise WrongInput("Say when, in one way: `delay_minutes`, or `run_at`.")
@@ -330,8 +326,7 @@ def _fields(given: Arguments, now: datetime) -> tuple[str, Mapping[str, object]]
         ),
         **({"set-at": now} if given.get("timer") is True else {}),
         **({"background": False} if given.get("foreground") is True else {}),
-        **{name: value for name, value in switches.items() if isinstance(value, bool)},
-        **{name: value for name, value in said.items() if value},
+        **{name: value for name, value in said.items() if value or value is False},
     }
 
 
@@ -357,25 +352,11 @@ def _warnings(
 ) -> Sequence[str]:
     """Warnings about the moment; none if the other jobs cannot be read."""
     repositories, now = context.repositories, context.clock.now()
-    try:
+    with suppress(StorageError):
         others: list[ScheduledJob] = [one.item for one in repositories.routines.all()]
         others += [one.item for one in repositories.reminders.all() if one.item != reminder]
-        at = Assumptions(now, now.tzinfo or UTC, budget, config)
-    except StorageError:
-        return ()
-    return warnings(reminder, others, at)
-
-
-def _remove_if_there(context: ToolContext, earlier: str) -> None:
-    with suppress(NotFound):
-        context.repositories.reminders.remove(earlier)
-
-
-def _line(reminder: Reminder, now: datetime) -> str:
-    spec = reminder.spec
-    paused = [] if spec.enabled else ["paused"]
-    by = [f"set by {spec.set_by}"] if spec.set_by else []
-    return " · ".join([spec.id, _when(reminder, now), *paused, *by, spec.title])
+        return warnings(reminder, others, Assumptions(now, now.tzinfo or UTC, budget, config))
+    return ()
 
 
 def _when(reminder: Reminder, now: datetime) -> str:

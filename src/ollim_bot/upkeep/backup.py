@@ -30,12 +30,11 @@ from ollim_bot.errors import OllimError, WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, open_file
 from ollim_bot.store.codecs.plain import JsonFormat, Layout, whole
-from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.journal import Git, GitTrouble, has_repository
 from ollim_bot.store.questions import DATABASE
-from ollim_bot.store.snapshot import Snapshot, take_snapshot
+from ollim_bot.store.snapshot import Kind, Snapshot, kind_of, take_snapshot
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.shared_rows import rows_on_server
 
@@ -153,12 +152,7 @@ def _decoded(content: bytes, path: Path) -> Manifest:
         manifest = _LAYOUT.read(Manifest, fields)
     except Malformed as wrong:
         raise BadBackup(path, f"has a manifest that makes no sense ({wrong}).") from None
-    _check_paths(manifest, path)
-    return manifest
-
-
-def _check_paths(manifest: Manifest, path: Path) -> None:
-    """Refuse names that would leave the folder they are restored into, or take one place twice."""
+    # Refuse names that would leave the folder they are restored into, or take one place twice.
     seen: set[str] = set()
     for entry in manifest.files:
         parts = PurePosixPath(entry.path).parts
@@ -173,6 +167,7 @@ def _check_paths(manifest: Manifest, path: Path) -> None:
         for above in map(str, PurePosixPath(entry.path).parents):
             if above in seen:
                 raise BadBackup(path, f"has {above!r:.80} both as a file and as a folder.")
+    return manifest
 
 
 class _Stream(gzip.GzipFile):
@@ -256,9 +251,8 @@ class BackupReader:
         place: Callable[[BackedUpFile], BinaryIO],
     ) -> None:
         if member.size != entry.size:
-            raise BadBackup(
-                self._path, f"has another size of {entry.path!r:.80} than its manifest."
-            )
+            other = f"has another size of {entry.path!r:.80} than its manifest."
+            raise BadBackup(self._path, other)
         digest = hashlib.sha256()
         with place(entry) as target:
             for chunk in self._content_of(member):
@@ -306,11 +300,9 @@ class BackupReport:
 def incomplete(report: BackupReport) -> str:
     """The sentence about a backup that has gaps: what is missing, and why."""
     gaps = report.manifest.unread
-    shown = ", ".join(
-        f"{gap.path.removeprefix(f'{DATA}/')} ({gap.reason})" for gap in gaps[:_SHOWN]
-    )
+    words = [f"{gap.path.removeprefix(f'{DATA}/')} ({gap.reason})" for gap in gaps[:_SHOWN]]
     more = f", and {len(gaps) - _SHOWN} more" if len(gaps) > _SHOWN else ""
-    return f"The backup {report.path} is not complete. It could not read {shown}{more}."
+    return f"The backup {report.path} is not complete. It could not read {', '.join(words)}{more}."
 
 
 # Where a restore puts what can act and was not taken in.
@@ -393,9 +385,8 @@ def write_backup(
     `check` is called again and again, and may raise to end the backup. Raises `OllimError`.
     """
     if not paths.root.is_dir():
-        raise OllimError(
-            f"There is no data directory {paths.root}, so there is nothing to back up."
-        )
+        nothing = f"There is no data directory {paths.root}, so there is nothing to back up."
+        raise OllimError(nothing)
     folder, name = _place(paths, target)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -20,17 +20,19 @@ from ollim_bot.plain_files import UnsuitableFile, read_file
 from ollim_bot.settings import CHANNELS
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.errors import Damaged
-from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, replace_unchanged, write_atomically
-from ollim_bot.store.git_history import SETTINGS, HistoryText
-from ollim_bot.store.journal import open_journal
+from ollim_bot.store.journal import SETTINGS, HistoryText, open_journal
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE, ask
-from ollim_bot.store.snapshot import DATABASE_FILES, MIRROR_FILES, drop_kept_state, known_sessions
+from ollim_bot.store.snapshot import (
+    DATABASE_FILES,
+    MIRROR_FILES,
+    Kind,
+    drop_kept_state,
+    kind_of,
+    known_sessions,
+)
 from ollim_bot.store.steps import forget_words
-from ollim_bot.upkeep.backup import automatic_folder
-from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
-from ollim_bot.upkeep.instance import single_instance
 
 # A file with the words while the work is unfinished: then a further run does every step.
 _UNFINISHED = "forgetting"
@@ -86,7 +88,7 @@ class Found:
 
 
 class Forgetting:
-    """One passage, and one data directory that no bot uses; `held_still` makes sure of that.
+    """One passage, and one data directory that no bot uses; `maintenance` makes sure of that.
 
     `reached` is told the name of each step before it is done: every step can be repeated, so a run
     that was killed at any of them is completed by another one.
@@ -152,7 +154,15 @@ class Forgetting:
                 self._clean(self._paths.root / relative, is_memory=is_about_me(relative))
             # The deepest come first, so a folder is renamed after what is in it.
             self._rename(relative)
-        self._begin_history()
+        with FileLock(self._paths.lock_of(self._paths.root / ".git")).held():
+            self._reached("history")
+            is_there = HistoryText(self._paths.root).remove(self._passage)
+        self._reached("commit")
+        problems: list[str] = []
+        journal = open_journal(self._paths, on_problem=problems.append)
+        journal.note(self._paths.root, "begin the history anew")
+        if is_there and not journal.flush():
+            raise OllimError(problems[-1])
         self._is_written_anew = True
         self._reached("end")
         self._mark.unlink(missing_ok=True)
@@ -187,17 +197,6 @@ class Forgetting:
         folders = (self._paths.state / "copies", self._paths.before_update)
         found = [path for folder in folders if folder.is_dir() for path in folder.iterdir()]
         return [path for path in (*found, self._paths.known_schedule) if path.is_file()]
-
-    def _begin_history(self) -> None:
-        with FileLock(self._paths.lock_of(self._paths.root / ".git")).held():
-            self._reached("history")
-            is_there = HistoryText(self._paths.root).remove(self._passage)
-        self._reached("commit")
-        problems: list[str] = []
-        journal = open_journal(self._paths, on_problem=problems.append)
-        journal.note(self._paths.root, "begin the history anew")
-        if is_there and not journal.flush():
-            raise OllimError(problems[-1])
 
     def _in_files(self) -> tuple[list[str], list[str]]:
         """The files that would change, those of notes by line, and those that cannot be changed."""
@@ -259,8 +258,11 @@ class Forgetting:
     def _cleaned(self, path: Path, *, is_memory: bool = False) -> tuple[bytes, str] | None:
         """What the file has, and its text without the words; None if it is no text with them."""
         before = self._bytes(path)
-        text = None if before is None else _decoded(before)
-        if before is None or text is None:
+        if before is None or b"\0" in before:
+            return None
+        try:
+            text = before.decode()
+        except UnicodeDecodeError:
             return None
         if is_memory:
             after = without_lines(text, self._passage.lines_in(text))
@@ -313,28 +315,5 @@ def cut_off_words(paths: DataPaths) -> str:
     return read_file(mark, _LARGEST).decode() if mark.exists() else ""
 
 
-@contextmanager
-def held_still(paths: DataPaths, now: datetime) -> Iterator[None]:
-    """Keep bots, updates and restores away. Raises `AlreadyRunning` or `MaintenanceRunning`."""
-    with (
-        single_instance(paths.bot_pid, patience=0.2),
-        maintenance(paths, MaintenanceKind.FORGETTING, now),
-    ):
-        yield
-
-
-def backups_beside(paths: DataPaths) -> Path | None:
-    """The folder with automatic backups; None if there is none."""
-    folder = automatic_folder(paths)
-    return folder if folder.is_dir() and any(folder.iterdir()) else None
-
-
 def _is_state(relative: PurePosixPath, names: Collection[str]) -> bool:
     return relative.parent == _STATE and relative.name in names
-
-
-def _decoded(raw: bytes) -> str | None:
-    try:
-        return None if b"\0" in raw else raw.decode()
-    except UnicodeDecodeError:
-        return None

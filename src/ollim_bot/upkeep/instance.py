@@ -144,9 +144,8 @@ def _set_aside_unless_file(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as refused:
-        raise WriteFailed(
-            path, f"is not a file, and cannot be moved: {refused.strerror}."
-        ) from None
+        reason = f"is not a file, and cannot be moved: {refused.strerror}."
+        raise WriteFailed(path, reason) from None
     place = path.parent.name
     return f"{place}/{path.name} was not a file. It was set aside as {place}/{kept_as.name}."
 

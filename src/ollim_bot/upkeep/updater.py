@@ -118,9 +118,8 @@ class Updater:
         """
         environment, beside = self.installation.environment, self.installation.beside
         present, now = str(self.installation.version), self.now()
-        record = UpdateRecord(
-            present, present, str(environment), str(beside), now, when_idle=when_idle
-        )
+        places = str(environment), str(beside)
+        record = UpdateRecord(present, present, *places, now, when_idle=when_idle)
         with maintenance(self.paths, MaintenanceKind.UPDATE, now), ExitStack() as instance:
             try:
                 release = self._found(when_idle=when_idle)
@@ -239,7 +238,12 @@ class Updater:
         # A bot that has noted its reason waits to go on as the old version; any other is ended.
         is_lost = record.bot is not None and not (read_update(self.paths) or record).reason
         if is_lost:
-            self._end_bot()
+            # End a bot without a heartbeat, and let its supervisor start it no more.
+            if (supervisor := service_of(self.paths, self._settings)) is not None:
+                supervisor.stop()
+            if (bot := running_pid(self.paths.bot_pid)) is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(bot, signal.SIGKILL)
         with single_instance(self.paths.bot_pid):
             last = read_update(self.paths) or record
             if last.phase is Phase.DONE:  # it has come at the last moment
@@ -249,14 +253,6 @@ class Updater:
         if is_lost:
             self._start_bot()
         return returned
-
-    def _end_bot(self) -> None:
-        """End a bot without a heartbeat, and let its supervisor start it no more."""
-        if (supervisor := service_of(self.paths, self._settings)) is not None:
-            supervisor.stop()
-        if (bot := running_pid(self.paths.bot_pid)) is not None:
-            with suppress(ProcessLookupError):
-                os.kill(bot, signal.SIGKILL)
 
     def _returned(self, record: UpdateRecord, reason: str) -> UpdateRecord:
         """Put the state back for the old version, which is in place. No bot runs."""

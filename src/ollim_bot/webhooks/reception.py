@@ -8,7 +8,7 @@ import logging
 import math
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -51,7 +51,13 @@ def problems_of(hook: WebhookSpec, fields: Mapping[str, object]) -> list[str]:
 
     Each problem begins with the path of its value, as a JSON pointer.
     """
-    if _is_deeper(fields, _DEEPEST):
+    # Whether lists and objects are nested deeper. The depth is no burden on the stack.
+    level: list[Any] = [fields]
+    for _ in range(_DEEPEST + 1):
+        parts = [each for each in level if isinstance(each, list | dict)]
+        values = (each.values() if isinstance(each, dict) else each for each in parts)
+        level = [part for each in values for part in each]
+    if parts:
         return [_line((), f"is nested more than {_DEEPEST} deep")]
     written = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     size = len(written.encode("utf-8", "surrogatepass"))
@@ -64,19 +70,6 @@ def problems_of(hook: WebhookSpec, fields: Mapping[str, object]) -> list[str]:
         found = list(dict.fromkeys(line for error in errors for line in _lines(error)))
     more = len(found) - _MOST_PROBLEMS
     return found if more <= 0 else [*found[:_MOST_PROBLEMS], f"and {more} more"]
-
-
-def _is_deeper(value: object, most: int) -> bool:
-    """Whether lists and objects are nested deeper. The depth is no burden on the stack."""
-    level: list[Any] = [value]
-    for _ in range(most):
-        parts = (each.values() if isinstance(each, dict) else each for each in _nested(level))
-        level = [part for each in parts for part in each]
-    return any(True for _ in _nested(level))
-
-
-def _nested(values: Iterable[Any]) -> Iterator[Any]:
-    return (each for each in values if isinstance(each, list | dict))
 
 
 @lru_cache(maxsize=4096)
@@ -165,10 +158,8 @@ IGNORED = HookAnswer(200, {"status": "ignored"})
 NO_ROOM = HookAnswer(503, {"error": "cannot be stored now"}, 60)
 
 
-def _unauthorized() -> HookAnswer:
-    # One text for all of them, which the log writes once a minute.
-    _logger.warning("A webhook call without a valid secret or signature was refused")
-    return UNAUTHORIZED
+# One text for all of them, which the log writes once a minute.
+_REFUSED = "A webhook call without a valid secret or signature was refused"
 
 
 class CallAcceptor:
@@ -202,27 +193,26 @@ class CallAcceptor:
             while self._waiting:
                 number = min(len(self._waiting), _MOST_IN_A_COMMIT)
                 batch = [self._waiting.popleft() for _ in range(number)]
-                await self._commit(batch)
+                found = await self._commit([call for call, _ in batch])
+                for (_, outcome), end in zip(batch, found, strict=True):
+                    if outcome.done():
+                        continue
+                    if isinstance(end, Exception):
+                        outcome.set_exception(end)
+                    else:
+                        outcome.set_result(end)
         finally:
             self._committing = None
 
-    async def _commit(
-        self, batch: Sequence[tuple[WebhookCall, asyncio.Future[Acceptance]]]
-    ) -> None:
+    async def _commit(self, calls: Sequence[WebhookCall]) -> Sequence[Acceptance | Exception]:
         def step(tx: Transaction) -> list[Acceptance]:
             tx.webhook_deliveries.forget_old(tx.now)
-            return [tx.webhook_deliveries.accept(call, tx.now) for call, _ in batch]
+            return [tx.webhook_deliveries.accept(call, tx.now) for call in calls]
 
         try:
-            found = await self._store.transact(step)
+            return await self._store.transact(step)
         except Exception as error:  # noqa: BLE001 - each waiting request gets the error
-            for _, outcome in batch:
-                if not outcome.done():
-                    outcome.set_exception(error)
-            return
-        for (_, outcome), acceptance in zip(batch, found, strict=True):
-            if not outcome.done():
-                outcome.set_result(acceptance)
+            return [error] * len(calls)
 
 
 @dataclass
@@ -293,7 +283,8 @@ class WebhookReception:
         if all(each is WebhookAuth.BEARER for each in claimed):
             way = await self._proof(hook, request) if claimed else None
             if way is None:
-                return _unauthorized()
+                _logger.warning(_REFUSED)
+                return UNAUTHORIZED
             if hook is None:
                 return NOT_FOUND
         try:
@@ -304,7 +295,8 @@ class WebhookReception:
             return TOO_SLOW
         way = way or await self._proof(hook, request)
         if way is None:
-            return _unauthorized()
+            _logger.warning(_REFUSED)
+            return UNAUTHORIZED
         trust()
         if hook is None:
             return NOT_FOUND

@@ -15,7 +15,7 @@ from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.webhooks import LARGEST_BODY
-from ollim_bot.errors import StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.loopback import Connections, serving
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Settings
@@ -138,10 +138,9 @@ class WebhookServer:
         )
 
     async def _load_config(self) -> None:
-        try:
-            self._reception.config = await self._store.read(lambda tx: tx.config.get())
-        except StorageError:  # the limits stay as they were
-            _logger.warning("The limits of webhooks could not be read", exc_info=True)
+        reading = self._store.read(lambda tx: tx.config.get())
+        config = await unless_refused("The limits of webhooks could not be read", reading)
+        self._reception.config = config or self._reception.config
 
 
 async def serve_webhooks(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -21,16 +22,14 @@ from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.transaction import Step
 from ollim_bot_standby.bot_rows import rows_beside_bot
-from ollim_bot_standby.errors import NOT_NOW, OnStandby, ServerGone
 from ollim_bot_standby.file_layout import AddsPower
 from ollim_bot_standby.held_lease import HeldLease
-from ollim_bot_standby.machines import machine_id
+from ollim_bot_standby.machines import NOT_NOW, OnStandby, ServerGone, machine_id
 from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase
 from ollim_bot_standby.postgres.lease import CONNECTED, Lease, shown_id
 from ollim_bot_standby.postgres.transfer import move_to_file
-from ollim_bot_standby.powers import adds_power
-from ollim_bot_standby.stored_files import StoredFiles
+from ollim_bot_standby.stored_files import StoredFiles, adds_power
 
 R = TypeVar("R")
 
@@ -44,6 +43,7 @@ _TAKEN_OVER = (
 _UNKNOWN = "did not say whether the change was made. Look with `ollim-bot changes`, then try again."
 
 
+@dataclass(eq=False)
 class CommandDatabase(ServerRows):
     """Questions are answered on every machine; a step runs only while no machine leads.
 
@@ -53,20 +53,14 @@ class CommandDatabase(ServerRows):
 
     is_holder = True
 
-    def __init__(
-        self,
-        address: Address,
-        paths: DataPaths,
-        now: Callable[[], datetime],
-        adds_power: AddsPower,
-        tell: Callable[[str], None],
-    ) -> None:
-        self.path = address.place
-        self._address = address
-        self._paths = paths
-        self._now = now
-        self._adds_power = adds_power
-        self._tell = tell
+    address: Address
+    paths: DataPaths
+    now: Callable[[], datetime]
+    adds_power: AddsPower
+    tell: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self.path = self.address.place
         self._connect = partial(connect_to, idle_in_step=_IDLE_IN_STEP)
         self._reader: PostgresDatabase | None = None
         self._gone: ServerGone | None = None
@@ -81,7 +75,7 @@ class CommandDatabase(ServerRows):
         move_to_file(self, target, now)
 
     def waiting_for_this(self) -> list[tuple[str, str]]:
-        by_bot = rows_beside_bot(self._paths.commands, self._now)
+        by_bot = rows_beside_bot(self.paths.commands, self.now)
         if by_bot is None or not by_bot.leads:
             return []
         rows = self.query_rows(lambda found: found.rows(CONNECTED))
@@ -116,17 +110,12 @@ class CommandDatabase(ServerRows):
 
     def _run_with(self, held: HeldLease, step: Step[R]) -> tuple[R, frozenset[str]]:
         def report(problem: StoreProblem) -> None:
-            self._tell(str(problem))
+            self.tell(str(problem))
 
-        mirrors = Mirrors(self._paths, OsDisk(), report, kept=KEPT_HASHES)
-        files = StoredFiles(self._paths, self._adds_power, self._tell)
+        mirrors = Mirrors(self.paths, OsDisk(), report, kept=KEPT_HASHES)
+        files = StoredFiles(self.paths, self.adds_power, self.tell)
         database = PostgresDatabase(
-            self._address,
-            self._now,
-            lease=held,
-            mirrors=mirrors,
-            files=files,
-            connect=self._connect,
+            self.address, self.now, lease=held, mirrors=mirrors, files=files, connect=self._connect
         )
         try:
             database.take_over_files()
@@ -142,8 +131,8 @@ class CommandDatabase(ServerRows):
         """
         name, *_, machine = self._state()
         if not machine:
-            name, machine = platform.node() or "this machine", machine_id(self._paths)
-        lease = Lease(self._address, name, connect=self._connect, machine=machine)
+            name, machine = platform.node() or "this machine", machine_id(self.paths)
+        lease = Lease(self.address, name, connect=self._connect, machine=machine)
         try:
             held = lease.take()
             if held is None:
@@ -165,9 +154,7 @@ class CommandDatabase(ServerRows):
             raise self._gone
         try:
             if self._reader is None:
-                reader = PostgresDatabase(
-                    self._address, self._now, lease=None, connect=self._connect
-                )
+                reader = PostgresDatabase(self.address, self.now, lease=None, connect=self._connect)
                 reader.prepare()
                 self._reader = reader
             return ask(self._reader)

@@ -27,7 +27,7 @@ from ollim_bot.store.errors import (
     OtherSchema,
 )
 from ollim_bot.store.schema import MIGRATIONS, SCHEMA
-from ollim_bot_standby.errors import ServerGone
+from ollim_bot_standby.machines import ServerGone
 
 Connection = psycopg.Connection[Row]
 ConnectTo = Callable[["Address"], Connection]
@@ -90,20 +90,15 @@ def connect_to(address: Address, idle_in_step: float = IDLE_IN_STEP) -> Connecti
     except psycopg.Error as refused:
         raise ServerGone(address.place, reason_of(refused)) from refused
     try:
-        _check_safety(connection, address)
+        mode = connection.info.get_parameters().get("sslmode")
+        if not is_on_this_machine(connection.info.host) and mode != SAFE_MODE:
+            connection.close()
+            raise ServerGone(address.place, f"it has sslmode={mode}. {_UNSAFE}")
         connection.execute(_SETTINGS.format(idle=_milliseconds(idle_in_step)))
     except psycopg.Error as refused:
         connection.close()
         raise translated(address.place, refused) from refused
     return connection
-
-
-def _check_safety(connection: Connection, address: Address) -> None:
-    """Refuse a machine that the environment names and the address does not."""
-    mode = connection.info.get_parameters().get("sslmode")
-    if not is_on_this_machine(connection.info.host) and mode != SAFE_MODE:
-        connection.close()
-        raise ServerGone(address.place, f"it has sslmode={mode}. {_UNSAFE}")
 
 
 def _milliseconds(seconds: float) -> int:
@@ -171,7 +166,7 @@ def _words(sql: str) -> frozenset[str]:
 
 
 def _parts(sql: str) -> list[str]:
-    """What stands around the arguments."""
+    """The pieces of the statement around its arguments."""
     return sql.replace("instr(", "strpos(").split("?")
 
 
@@ -243,7 +238,11 @@ class PostgresStatements(Statements):
         statement = Statement(sql, arguments, table)
         if not table:
             return [*self._answer(statement)]
-        self._forget_answers(sql)
+        # Forget the answers that this change could make wrong.
+        written = _WRITTEN.match(sql)
+        for asked in [*self._answers]:
+            if written is None or written[1] in _words(asked[0]):
+                del self._answers[asked]
         if _RETURNING in sql:
             return self._translated(statement)
         self._waiting.append(statement)
@@ -261,13 +260,6 @@ class PostgresStatements(Statements):
             if len(found) <= _MOST_KEPT:
                 self._answers[asked] = found
         return found
-
-    def _forget_answers(self, sql: str) -> None:
-        """Forget the answers that this change could make wrong."""
-        written = _WRITTEN.match(sql)
-        for asked in [*self._answers]:
-            if written is None or written[1] in _words(asked[0]):
-                del self._answers[asked]
 
     def _translated(self, *last: Statement) -> list[Row]:
         try:

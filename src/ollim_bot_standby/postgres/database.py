@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import TypeVar
 
@@ -20,9 +21,9 @@ from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.schema import FILE_TABLES, SCHEMA
 from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot_standby.errors import OnStandby, ServerGone
 from ollim_bot_standby.file_layout import FileRows
 from ollim_bot_standby.held_lease import HeldLease
+from ollim_bot_standby.machines import OnStandby, ServerGone
 from ollim_bot_standby.postgres.connection import (
     Address,
     Connection,
@@ -80,6 +81,7 @@ def open_postgres(
     return database
 
 
+@dataclass(eq=False)
 class PostgresDatabase:
     """Runs steps one after another, each in a transaction of its own, from any thread.
 
@@ -91,31 +93,21 @@ class PostgresDatabase:
     twice, and raise `ServerGone`.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        now: Callable[[], datetime],
-        *,
-        lease: HeldLease | None,
-        mirrors: Mirrors | None = None,
-        files: StoredFiles | None = None,
-        connect: ConnectTo = connect_to,
-        look_up_for: float = LOOK_UP_FOR,
-        may_lead: MayLead | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.path = address.place
-        self.is_writable = lease is not None
+    address: Address
+    now: Callable[[], datetime]
+    _: KW_ONLY
+    lease: HeldLease | None
+    mirrors: Mirrors | None = None
+    files: StoredFiles | None = None
+    connect: ConnectTo = connect_to
+    look_up_for: float = LOOK_UP_FOR
+    may_lead: MayLead | None = None
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        self.path = self.address.place
+        self.is_writable = self.lease is not None
         self.sharing = ALONE
-        self._address = address
-        self._now = now
-        self._lease = lease
-        self._mirrors = mirrors
-        self._files = files
-        self._connect = connect
-        self._look_up_for = look_up_for
-        self._may_lead = may_lead
-        self._sleep = sleep
         self._sender = secrets.token_hex(8)
         self._lock = threading.RLock()
         self._reading = threading.Lock()
@@ -129,14 +121,14 @@ class PostgresDatabase:
         """Bring the tables and the search index up to date, or check that they are."""
         with self._lock:  # a connection that is just opened is closed too
             found = self._until_answered(self._found_schema)
-        if self._lease is None:
+        if self.lease is None:
             if found < SCHEMA:
                 raise OtherSchema(self.path, found, SCHEMA)
             return
         self._until_answered(lambda: self._attempt(self._prepare_tables))
         self.take_over_files()
-        if self._mirrors is not None:
-            self._mirrors.follow(self._read_row, set(), [])
+        if self.mirrors is not None:
+            self.mirrors.follow(self._read_row, set(), [])
 
     def _found_schema(self) -> int:
         connection = self._connected()
@@ -148,8 +140,8 @@ class PostgresDatabase:
 
     def take_over_files(self) -> None:
         """Lay the files of the table out, or store those of this disk, before anything is read."""
-        if self._files is not None and self._lease is not None:
-            self._files.take_over(self.query_rows, self._lease.epoch)
+        if self.files is not None and self.lease is not None:
+            self.files.take_over(self.query_rows, self.lease.epoch)
             self.run_rows(lambda rows: FileRows(rows).drop_unused_contents())
 
     def run(self, step: Step[R]) -> R:
@@ -164,10 +156,12 @@ class PostgresDatabase:
             if self._over is not None:
                 raise self._over
             try:
-                self._store_many_files()
+                # Store the changed files that do not go into one step, in steps of their own.
+                while self.files is not None and self.files.find():
+                    self._until_answered(lambda: self._attempt(lambda _: None))
                 result, statements = self._until_answered(lambda: self._attempt(work))
-                if self._files is not None:
-                    self._files.settle_look()
+                if self.files is not None:
+                    self.files.settle_look()
             except WriteFailed as refused:
                 self.is_writable = self.is_writable and isinstance(refused, Busy)
                 raise
@@ -177,14 +171,9 @@ class PostgresDatabase:
             except Malformed as wrong:
                 raise Damaged(self.path, str(wrong)) from wrong
             self.is_writable = True
-            if self._mirrors is not None:
-                self._mirrors.follow(self._read_row, statements.changed, statements.lines)
+            if self.mirrors is not None:
+                self.mirrors.follow(self._read_row, statements.changed, statements.lines)
             return result, frozenset(statements.changed - _UNSEEN)
-
-    def _store_many_files(self) -> None:
-        """Store the changed files that do not go into one step, in steps of their own."""
-        while self._files is not None and self._files.find():
-            self._until_answered(lambda: self._attempt(lambda _: None))
 
     def query(self, question: Step[R]) -> R:
         return self.query_rows(lambda statements: question(self._transaction(statements)))
@@ -207,30 +196,24 @@ class PostgresDatabase:
             return is_new
 
     def tidy(self, *, is_idle: bool) -> None:  # noqa: ARG002  # a server tidies by itself
-        self._end_question()
-        with self._lock:
-            if self._mirrors is not None and not self._mirrors.are_current:
-                self._mirrors.follow(self._read_row, set(), [])
-            self._store_edits_in_place()
-
-    def _store_edits_in_place(self) -> None:
-        """Such an edit changes no folder, and may not wait for the next step."""
-        if self._files is not None and self._over is None:
-            self._files.look_everywhere()
-            if self._files.find() or self._files.has_changes:
-                with suppress(StorageError):  # the next look finds it again
-                    self.run_rows(lambda _: None)
-            else:
-                self._files.settle_look()
-
-    def _end_question(self) -> None:
-        """End the transaction of the last question, which no answer has waited for."""
+        # End the transaction of the last question, which no answer has waited for.
         if self._reading.acquire(blocking=False):
             try:
                 if self._reader is not None:
                     _roll_back(self._reader)
             finally:
                 self._reading.release()
+        with self._lock:
+            if self.mirrors is not None and not self.mirrors.are_current:
+                self.mirrors.follow(self._read_row, set(), [])
+            # Such an edit changes no folder, and may not wait for the next step.
+            if self.files is not None and self._over is None:
+                self.files.look_everywhere()
+                if self.files.find() or self.files.has_changes:
+                    with suppress(StorageError):  # the next look finds it again
+                        self.run_rows(lambda _: None)
+                else:
+                    self.files.settle_look()
 
     def recovered(self) -> Backend:
         with suppress(StorageError):
@@ -248,7 +231,7 @@ class PostgresDatabase:
                     connection.close()
 
     def _transaction(self, statements: Statements) -> Transaction:
-        return Transaction(statements, self._now(), TsvectorIndex)
+        return Transaction(statements, self.now(), TsvectorIndex)
 
     def _prepare_tables(self, statements: PostgresStatements) -> None:
         connection = self._connected()
@@ -260,8 +243,8 @@ class PostgresDatabase:
         tx = self._transaction(statements)
         tx.marks.take_over()
         tx.messages.prepare_search(is_supported=True)
-        if self._mirrors is not None:
-            self._mirrors.replace(statements)
+        if self.mirrors is not None:
+            self.mirrors.replace(statements)
 
     def _until_answered(self, ask: Callable[[], R]) -> R:
         """Ask, and again after each `ServerGone`: nothing was committed, and a connection is new.
@@ -273,19 +256,16 @@ class PostgresDatabase:
             try:
                 return ask()
             except ServerGone as gone:
-                if self._is_closed or (self._may_lead is None and is_second):
+                if self._is_closed or (self.may_lead is None and is_second):
                     raise
-                if self._may_lead is not None and is_second:
-                    self._wait_as_leader(self._may_lead, began, gone)
+                if self.may_lead is not None and is_second:
+                    is_too_long = time.monotonic() > began + _LONGEST_WAIT
+                    if is_too_long and self._takes_connections():
+                        raise gone
+                    if is_too_long or not self.may_lead():
+                        raise NotLeading(self.path, gone.why) from gone
+                    self.sleep(_BETWEEN_LOOKS)
             is_second = True
-
-    def _wait_as_leader(self, may_lead: MayLead, began: float, gone: ServerGone) -> None:
-        is_too_long = time.monotonic() > began + _LONGEST_WAIT
-        if is_too_long and self._takes_connections():
-            raise gone
-        if is_too_long or not may_lead():
-            raise NotLeading(self.path, gone.why) from gone
-        self._sleep(_BETWEEN_LOOKS)
 
     def _takes_connections(self) -> bool:
         try:
@@ -296,26 +276,26 @@ class PostgresDatabase:
 
     def _attempt(self, work: Callable[[PostgresStatements], R]) -> tuple[R, PostgresStatements]:
         """Run the step once. A `ServerGone` means that nothing of it was committed."""
-        if self._lease is None:
+        if self.lease is None:
             raise OnStandby(self.path)
         connection, step_id = self._connected(), secrets.token_hex(8)
         if not is_idle(connection):
             raise AssertionError("a step must not begin another one")
-        statements = self._begin(connection, self._lease, step_id)
+        statements = self._begin(connection, self.lease, step_id)
         try:
-            if self._files is not None:
-                self._files.write(statements)
+            if self.files is not None:
+                self.files.write(statements)
             result = work(statements)
-            if self._mirrors is not None:
-                self._mirrors.prune(statements, sorted(statements.touched))
+            if self.mirrors is not None:
+                self.mirrors.prune(statements, sorted(statements.touched))
             if statements.failure is not None:
                 raise statements.failure
         except BaseException:  # also if cancelled: no transaction may stay open
             _roll_back(connection)
             raise
-        self._commit(connection, self._lease, step_id, statements)
-        if self._files is not None:
-            self._files.settle()
+        self._commit(connection, self.lease, step_id, statements)
+        if self.files is not None:
+            self.files.settle()
         return result, statements
 
     def _begin(self, connection: Connection, lease: HeldLease, step_id: str) -> PostgresStatements:
@@ -346,7 +326,7 @@ class PostgresDatabase:
 
     def _is_committed(self, lease: HeldLease, step_id: str, reason: str) -> bool:
         """Look up a commit whose answer was lost, once its transaction has ended on the server."""
-        until = time.monotonic() + self._look_up_for
+        until = time.monotonic() + self.look_up_for
         while True:
             with suppress(StorageError, psycopg.Error):
                 row = (
@@ -357,10 +337,10 @@ class PostgresDatabase:
                 if row is None or row[:2] != (lease.holder, lease.epoch):
                     raise NotLeading(self.path)
                 return bool(row[2] == step_id)
-            is_over = time.monotonic() > until if self._may_lead is None else not self._may_lead()
+            is_over = time.monotonic() > until if self.may_lead is None else not self.may_lead()
             if is_over:
                 raise OutcomeUnknown(self.path, reason)
-            self._sleep(_BETWEEN_LOOKS)
+            self.sleep(_BETWEEN_LOOKS)
 
     def _answer(self, question: Work[R]) -> R:
         if self._reader is None or is_lost(self._reader):
@@ -395,7 +375,7 @@ class PostgresDatabase:
     def _opened(self) -> Connection:
         if self._is_closed:
             raise ServerGone(self.path, "the connection was closed")
-        return self._connect(self._address)
+        return self.connect(self.address)
 
 
 def _roll_back(connection: Connection) -> None:

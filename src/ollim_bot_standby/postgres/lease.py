@@ -1,18 +1,26 @@
-"""The lease row: which process leads, by the clock of the server."""
+"""The lease: its row, which says who leads by the clock of the server, and who keeps it."""
 
 from __future__ import annotations
 
+import logging
+import os
 import secrets
+import signal
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
 from ollim_bot import __version__
+from ollim_bot.errors import StorageError
+from ollim_bot.logs import refusal_logged
+from ollim_bot.processes import children_of_this
 from ollim_bot.store.connection import Row
+from ollim_bot.store.errors import NOT_LEADING
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot_standby.held_lease import EXPIRES_AFTER, HeldLease, boot_time
 from ollim_bot_standby.machines import Leader
@@ -53,11 +61,12 @@ def shown_id(machine: str) -> str:
 
 def read_leader(connection: Connection) -> Leader | None:
     """The leader as its row says it; None if none ever led. Raises `psycopg.Error`."""
-    row = connection.execute(_LEADER).fetchone()
-    return None if row is None else _leader(row)
+    return _leader(connection.execute(_LEADER).fetchone())
 
 
-def _leader(row: Row) -> Leader:
+def _leader(row: Row | None) -> Leader | None:
+    if row is None:
+        return None
     name, epoch, left, schema, version, since, renewed, machine = row
     return Leader(name, epoch, float(left), schema, version, float(since), float(renewed), machine)
 
@@ -74,6 +83,7 @@ def request_hand_over(connection: Connection) -> int | None:
     return None if row is None else int(row[0])
 
 
+@dataclass(eq=False)
 class Lease:
     """Takes, renews and releases the lease for this process, on a connection of its own.
 
@@ -84,30 +94,20 @@ class Lease:
     counts as it did before.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        name: str,
-        boot: Callable[[], float] = boot_time,
-        connect: ConnectTo = connect_to,
-        move: str = "",
-        machine: str = "",
-    ) -> None:
+    address: Address
+    name: str
+    boot: Callable[[], float] = boot_time
+    connect: ConnectTo = connect_to
+    move: str = ""
+    machine: str = ""
+
+    def __post_init__(self) -> None:
         self.holder = secrets.token_hex(16)
         self.held: HeldLease | None = None
         self.is_wanted = False
-        self._address = address
-        self._name = name
-        self._boot = boot
-        self._connect = connect
-        self._move = move
-        self._machine = machine
+        self.place = self.address.place
         self._connection: Connection | None = None
         self._lock = threading.Lock()
-
-    @property
-    def place(self) -> Path:
-        return self._address.place
 
     def take(self) -> HeldLease | None:
         """Lead from now on; None while another process may, or since a newer version did.
@@ -115,7 +115,7 @@ class Lease:
         None also while the database is closed by another move.
         """
         with self._lock:
-            asked_at = self._boot()
+            asked_at = self.boot()
             row = self._row(
                 "UPDATE lease SET holder = $1, name = $2, machine = $6, epoch = epoch + 1,"
                 f" step = '', version = $4, since = clock_timestamp(), {_RENEWED}"
@@ -124,11 +124,11 @@ class Lease:
                 " AND (until < clock_timestamp() OR holder = $1)"
                 " AND closed IN ('', $5) RETURNING epoch",
                 self.holder,
-                self._name,
+                self.name,
                 SCHEMA,
                 __version__,
-                self._move,
-                self._machine,
+                self.move,
+                self.machine,
             )
             self.is_wanted = False
             self.held = None if row is None else HeldLease(self.holder, int(row[0]), asked_at)
@@ -139,7 +139,7 @@ class Lease:
         with self._lock:
             if self.held is None:
                 return False
-            asked_at = self._boot()
+            asked_at = self.boot()
             row = self._row(
                 f"UPDATE lease SET {_RENEWED} WHERE holder = $1 AND epoch = $2"
                 " RETURNING wanted = epoch",
@@ -182,13 +182,16 @@ class Lease:
     def may_act(self) -> bool:
         """Whether no other process can lead yet; asked before all that cannot be undone."""
         held = self.held
-        return held is not None and held.may_act(self._boot())
+        return held is not None and held.may_act(self.boot())
+
+    def is_renewal_due(self) -> bool:
+        held = self.held
+        return held is not None and held.is_renewal_due(self.boot())
 
     def leader(self) -> Leader | None:
         """The machine that leads, or led last; None if none ever did."""
         with self._lock:
-            row = self._row(_LEADER)
-        return None if row is None else _leader(row)
+            return _leader(self._row(_LEADER))
 
     def close(self) -> None:
         with self._lock:
@@ -203,7 +206,7 @@ class Lease:
         """What the statement returns; it is run again if the connection was lost."""
         for is_last in (False, True):
             if self._connection is None or is_lost(self._connection):
-                self._connection = self._connect(self._address)
+                self._connection = self.connect(self.address)
                 make_lease_row(self._connection, self.place)
                 self._begin(self._connection)
             try:
@@ -215,8 +218,8 @@ class Lease:
 
     def _begin(self, connection: Connection) -> None:
         """Hear of the lease, and say which machine this is."""
-        of = f"{__version__} {shown_id(self._machine)} {self._name}"
-        name = f"ollim-bot {of}" if self._name else "ollim-bot"
+        of = f"{__version__} {shown_id(self.machine)} {self.name}"
+        name = f"ollim-bot {of}" if self.name else "ollim-bot"
         try:
             connection.execute(f"LISTEN {_CHANNEL}")
             connection.execute("SELECT set_config('application_name', $1, false)", (name,))
@@ -226,11 +229,111 @@ class Lease:
 
 def is_led(url: str) -> bool:
     """Whether a machine leads the database at `url`. Raises `OllimError` if it does not answer."""
-    leader = leader_at(url)
+    with closing(Lease(parse_address(url), "")) as lease:
+        leader = lease.leader()
     return leader is not None and leader.is_leading
 
 
-def leader_at(url: str) -> Leader | None:
-    """The machine that leads the database at `url`, or led last. Raises `OllimError`."""
-    with closing(Lease(parse_address(url), "")) as lease:
-        return lease.leader()
+# In seconds: how often the deadline is looked at, and how long a renewal that failed waits.
+_LOOK, _AGAIN = 0.25, 1.0
+# In seconds: for so long at a stretch a leader listens whether another machine shall lead.
+_LISTEN = 0.5
+_LOST = (
+    "This machine leads no more: it could not renew its lease, or another machine has taken over. "
+    "ollim-bot ends here, and stands by after the next start."
+)
+
+_logger = logging.getLogger(__name__)
+
+
+class LeaseKeeper:
+    """Renews the lease, in a thread of its own: no work of the event loop can hold it up.
+
+    Another thread watches the deadline, since a renewal may wait for the server for long. `end` is
+    called once, with a sentence, if this process leads no more; nothing may be sent after that.
+    `hand_over` is called once if another machine shall lead: the process ends what it does, and
+    then `stop` lets the other one lead.
+    """
+
+    def __init__(
+        self,
+        lease: Lease,
+        end: Callable[[str], None],
+        hand_over: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._lease = lease
+        self._end = end
+        self._hand_over = hand_over
+        self._is_handing_over = False
+        self._is_over = threading.Event()
+        self._threads = [
+            threading.Thread(target=each, name=name, daemon=True)
+            for each, name in ((self._renew_in_time, "lease"), (self._watch, "lease-deadline"))
+        ]
+
+    def start(self) -> None:
+        for each in self._threads:
+            each.start()
+
+    def stop(self) -> None:
+        """Lead no more, and let another machine lead at once."""
+        self._is_over.set()
+        for each in filter(threading.Thread.is_alive, self._threads):
+            each.join()
+        with refusal_logged("The lease could not be released, and expires"):
+            self._lease.release()
+
+    def renew_if_due(self) -> bool:
+        """Do what is due; False if a renewal has failed that may succeed at the next try."""
+        try:
+            if self._lease.is_renewal_due():
+                self._lease.renew()
+        except StorageError as gone:
+            _logger.warning("The lease could not be renewed: %s", gone)
+            return False
+        return True
+
+    def end_if_lost(self) -> bool:
+        """End the process if its time is over; returns whether it is."""
+        if self._lease.may_act():
+            return False
+        if not self._is_over.is_set():
+            self._is_over.set()
+            self._end(_LOST)
+        return True
+
+    def _renew_in_time(self) -> None:
+        while not self._is_over.is_set():
+            if not (self.renew_if_due() and self._listen()):
+                self._is_over.wait(_AGAIN)
+
+    def _listen(self) -> bool:
+        """Hear for a moment whether another machine shall lead; False if the server is away."""
+        try:
+            self._lease.wait(_LISTEN)
+        except StorageError:
+            return False
+        if self._is_handing_over:
+            self._is_over.wait(_LISTEN)
+        elif self._lease.is_wanted:
+            self._is_handing_over = True
+            self._hand_over()
+        return True
+
+    def _watch(self) -> None:
+        while not self._is_over.is_set() and not self.end_if_lost():
+            self._is_over.wait(_LOOK)
+
+
+def end_process(sentence: str) -> None:
+    """End this process and the engines at once: a wait could let one of them change something."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"ollim-bot: {sentence}\n")
+        sys.stderr.flush()
+    # Git may finish what it writes. Where the system does not list the programs that this process
+    # has started, each ends when it finds its input closed.
+    for child in children_of_this(but="git"):
+        with suppress(OSError):
+            if os.getpgid(child) == child:
+                os.killpg(child, signal.SIGKILL)
+    os._exit(NOT_LEADING)

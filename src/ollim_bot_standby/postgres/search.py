@@ -54,6 +54,13 @@ class TsvectorIndex(SearchIndex):
     def add(self, seq: int, message: ChatMessage) -> None:
         who, text = row_of(message)
         words = _words(text)
+        parts: list[str] = []
+        size = 0
+        for place, word in enumerate(words, 1):
+            parts.append(f"{_quoted(word)}:{place}")
+            size += len(parts[-1].encode())
+            if size > _MOST_BYTES:
+                break
         self._statements.write(
             LOG,
             "INSERT INTO search (seq, who, size, text, words)"
@@ -63,7 +70,7 @@ class TsvectorIndex(SearchIndex):
             who,
             len(words),
             text,
-            _vector(words),
+            " ".join(parts),
             INDEX_VERSION,
         )
 
@@ -122,24 +129,13 @@ def _words(folded: str) -> tuple[str, ...]:
 
 
 def _times(term: Term, words: tuple[str, ...]) -> int:
-    if term.is_beginning and len(term.words) == 1:
-        return sum(word.startswith(term.words[0]) for word in words)
+    if term.is_beginning and len(term.words) > 1:
+        return len([*term.places([(word, 0, 0) for word in words])])
     if term.is_beginning:
-        return sum(1 for _ in term.places([(word, 0, 0) for word in words]))
+        return sum(word.startswith(term.words[0]) for word in words)
     length = len(term.words)
     starts = (at for at, word in enumerate(words) if word == term.words[0])
     return sum(words[at : at + length] == term.words for at in starts)
-
-
-def _vector(words: Sequence[str]) -> str:
-    parts: list[str] = []
-    size = 0
-    for place, word in enumerate(words, 1):
-        parts.append(f"{_quoted(word)}:{place}")
-        size += len(parts[-1].encode())
-        if size > _MOST_BYTES:
-            break
-    return " ".join(parts)
 
 
 def _query(term: Term) -> str:

@@ -20,7 +20,7 @@ from ollim_bot_standby.postgres.connection import (
     schema_of,
     translated,
 )
-from ollim_bot_standby.postgres.lease import read_leader, request_hand_over
+from ollim_bot_standby.postgres.lease import read_leader
 
 R = TypeVar("R")
 
@@ -38,7 +38,7 @@ _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
 
 def look_at(address: Address) -> FoundServer:
     """Look at the database without changing it. Raises `StorageError`."""
-    return _asked(address, _found)
+    return on_server(address, _found)
 
 
 def _found(connection: Connection) -> FoundServer:
@@ -83,12 +83,12 @@ def close_for(address: Address, move: str, epoch: int) -> None:
         if connection.execute(closing, (move, epoch)).fetchone() is None:
             raise WriteFailed(address.place, "was taken over meanwhile. Nothing was changed.")
 
-    _asked(address, close)
+    on_server(address, close)
 
 
 def open_again(address: Address) -> None:
     """Let processes lead. Raises `StorageError`."""
-    _asked(address, lambda connection: connection.execute("UPDATE lease SET closed = ''"))
+    on_server(address, lambda connection: connection.execute("UPDATE lease SET closed = ''"))
 
 
 def compact(address: Address) -> None:
@@ -99,7 +99,7 @@ def compact(address: Address) -> None:
         for name in (*(each.name for each in tables()), *sorted(COPIES), SEARCH_TABLES):
             connection.execute(f"VACUUM FULL {name}")
 
-    _asked(address, vacuum)
+    on_server(address, vacuum)
 
 
 def keeps_sessions(address: Address) -> bool:
@@ -113,12 +113,8 @@ def keeps_sessions(address: Address) -> bool:
         return any(hears.notifies(timeout=_LONGEST, stop_after=1))
 
 
-def ask_for_lease(address: Address) -> int | None:
-    """As `request_hand_over`, on a connection of its own. Raises `StorageError`."""
-    return _asked(address, request_hand_over)
-
-
-def _asked(address: Address, question: Callable[[Connection], R]) -> R:
+def on_server(address: Address, question: Callable[[Connection], R]) -> R:
+    """The answer on a connection of its own. Raises `StorageError`."""
     with _connected(address) as connection:
         return question(connection)
 

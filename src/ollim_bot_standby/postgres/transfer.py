@@ -1,12 +1,12 @@
-"""Moves all rows between a file of SQLite and PostgreSQL, all of them or none."""
+"""Moves all rows between a file of SQLite and PostgreSQL, or copies those that are armed."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from datetime import datetime
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from ollim_bot.store.connection import (
     Statements,
     connect,
     connect_for_reading,
+    microseconds,
 )
 from ollim_bot.store.errors import Damaged, translated
 from ollim_bot.store.files import OsDisk
@@ -87,16 +88,24 @@ def move_to_file(database: ReadRows, target: Path, now: datetime) -> Counts:
     """
     if target.exists() or target.with_name(f"{target.name}-wal").exists():
         raise WriteFailed(target, "is there already. Nothing was changed.")
+    with _new_file(target, "journal_mode=DELETE") as new:
+        counts = database.query_rows(lambda rows: _copy_rows(rows, new, target))
+        Transaction(new, now).messages.prepare_search(is_supported=can_index())
+    return counts
+
+
+@contextmanager
+def _new_file(target: Path, *pragmas: str) -> Iterator[SqliteStatements]:
+    """A file with our tables, which takes the place of `target` once it is filled and synced."""
     temporary = target.with_name(f".{target.name}.tmp")
-    temporary.unlink(missing_ok=True)
     try:
+        temporary.unlink(missing_ok=True)
         with closing(connect(temporary)) as connection:
-            connection.execute("PRAGMA journal_mode=DELETE")
+            for pragma in pragmas:
+                connection.execute(f"PRAGMA {pragma}")
             connection.execute("BEGIN")
             migrate(connection)
-            new = SqliteStatements(connection, temporary)
-            counts = database.query_rows(lambda rows: _copy_rows(rows, new, target))
-            Transaction(new, now).messages.prepare_search(is_supported=can_index())
+            yield SqliteStatements(connection, temporary)
             connection.execute("COMMIT")
         OsDisk().sync(temporary)
         os.replace(temporary, target)
@@ -107,7 +116,6 @@ def move_to_file(database: ReadRows, target: Path, now: datetime) -> Counts:
         raise WriteFailed(target, f"could not be written: {refused.strerror}.") from refused
     finally:
         temporary.unlink(missing_ok=True)
-    return counts
 
 
 def _copy_rows(source: Statements, target: Statements, place: Path) -> Counts:
@@ -148,3 +156,53 @@ def _pages(source: Statements, table: Table) -> Iterator[list[Row]]:
 
 def _counts(rows: Statements) -> dict[str, int]:
     return {table.name: rows.number(f"SELECT count(*) FROM {table.name}") for table in tables()}
+
+
+# What is older has ended, but for what is open.
+_KEPT = timedelta(days=2)
+# By the ids of so many messages, others are told apart from the one that is looked for.
+_REFS = 500
+
+_SHOWN = (
+    "SELECT seq FROM messages WHERE occurrence IS NOT NULL AND at >="
+    " (SELECT coalesce(min(due), {since}) FROM due_items WHERE is_open = 1 AND due < {since})"
+)
+_NEWEST = f"(SELECT max(seq) FROM messages) - {_REFS}"
+_OPEN_ROWS = (
+    "SELECT ledger.seq FROM occurrences JOIN ledger ON ledger.occurrence = occurrences.id"
+    " WHERE occurrences.is_open = 1"
+)
+_ROSTER = "SELECT coalesce(max(seq), 0) FROM ledger WHERE occurrence IS NULL AND state = 'roster'"
+_WANTED = {
+    "meta": "TRUE",
+    "records": "TRUE",
+    "channels": "TRUE",
+    "due_items": "is_open = 1",
+    "occurrences": "is_open = 1 OR id IN (SELECT occurrence FROM ledger WHERE at >= {since})",
+    "ledger": (
+        f"seq IN (SELECT seq FROM ledger WHERE at >= {{since}} UNION {_OPEN_ROWS} UNION"
+        f" SELECT seq FROM ledger WHERE occurrence IS NULL AND seq >= ({_ROSTER}))"
+    ),
+    "messages": (
+        f"seq IN ({_SHOWN} UNION SELECT message FROM delivery_refs WHERE message > {_NEWEST})"
+    ),
+    "deliveries": f"message IN ({_SHOWN})",
+    "delivery_refs": f"message > {_NEWEST} OR message IN ({_SHOWN})",
+}
+
+
+def keep_schedule(database: ReadRows, target: Path, now: datetime) -> None:
+    """Replace the file by what is armed, open and new now, which the sentinel of the leader needs
+    while no server answers. Raises `StorageError`.
+    """
+
+    def copy(source: Statements) -> None:
+        for table in tables():
+            if (wanted := _WANTED.get(table.name)) is not None:
+                columns, where = ", ".join(table.columns), wanted.format(since=since)
+                found = source.rows(f"SELECT {columns} FROM {table.name} WHERE {where}")
+                insert_rows(new, table, found)
+
+    since = microseconds(now - _KEPT)
+    with _new_file(target, "journal_mode=MEMORY", "synchronous=OFF") as new:
+        database.query_rows(copy)

@@ -1,28 +1,15 @@
-"""Buttons on Discord: each does what it says, once, and then shows that it was used."""
+"""Buttons on Discord that outlive a restart, and a change that comes back by one word."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 
 import pytest
-from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.state import Message
-from tests.e2e.discord.discord_scene import FIRST_QUESTION, WELCOME, DiscordScene, custom_id, words
+from tests.e2e.discord.discord_scene import DiscordScene
 
 from ollim_bot.offline.server import CallTool, Reply, Say
 
-USED = "This button was used before, or has expired."
-GONE = "This button is not there any more."
-UNKNOWN = "This button is from a message that I no longer know."
-
-ROUTINE = """---
-id: plan
-cron: "0 9 * * *"
-description: Plan the day
----
-What is the one thing today?
-"""
 REMINDER = """---
 id: dentist
 run-at: "2099-01-07T09:00:00+01:00"
@@ -36,22 +23,6 @@ def scene(scene: DiscordScene) -> DiscordScene:
     """On a Discord without a low rate limit."""
     scene.discord.allowance(1000, 1.0, of=("send", "edit", "delete", "react"))
     return scene
-
-
-async def press_to_show(
-    scene: DiscordScene, message: Message, label: str, title: str, **buttons: bool
-) -> None:
-    """Press a button; the card shows what was done, and nothing else confirms it."""
-    pressed = await scene.press(message, label)
-    await shows(scene, message, title, **buttons)
-    assert pressed.followups == []
-
-
-async def words_of(scene: DiscordScene, pressed: Interaction) -> str:
-    await scene.until(lambda: pressed.followups)
-    assert pressed.followups[-1].is_ephemeral
-    assert not pressed.late
-    return pressed.followups[-1].text
 
 
 def states(message: Message) -> Mapping[str, bool]:
@@ -88,27 +59,6 @@ def embed(**given: object) -> Reply:
     return Reply((CallTool("mcp__discord__discord_embed", given),))
 
 
-async def in_a_fork(scene: DiscordScene) -> Message:
-    """Enter a fork; returns its entry card after the first answer."""
-    await scene.ask("my cat is Miso", "Noted.")
-    scene.model.answers("In May.")
-    await scene.command("fork", topic="Rome")
-    await scene.said_with("In May.")
-    return await scene.card("Side conversation")
-
-
-async def test_set_up_asks_once_however_often_it_is_pressed(scene: DiscordScene) -> None:
-    welcome = await scene.card(WELCOME)
-    button = custom_id(welcome, "Set up")
-    clicks = [scene.discord.click(welcome.id, button) for _ in range(2)]
-    await scene.card(FIRST_QUESTION)
-    await scene.until(lambda: all(each.answer is not None for each in clicks))
-    await shows(scene, welcome, WELCOME, Set_up=False, What_I_can_do=True)
-    assert await words_of(scene, scene.discord.press(welcome, button)) == USED
-    assert len(scene.discord.messages) == 2
-    assert not scene.model.requests
-
-
 async def test_cards_of_the_agent_ask_it_or_go_away_also_after_a_restart(
     scene: DiscordScene,
 ) -> None:
@@ -131,28 +81,6 @@ async def test_cards_of_the_agent_ask_it_or_go_away_also_after_a_restart(
     await scene.said("Booked.")
     await shows(scene, card, "A table for two?", Book_it=False, Not_now=False)
     assert "Book the table." in scene.model.requests[-1].last_user_text
-
-
-async def test_a_fork_is_saved_by_its_button(scene: DiscordScene) -> None:
-    card, main = await in_a_fork(scene), scene.bot.session()
-    await scene.press(card, "Keep all of it")
-    end = await scene.card("Side conversation ended — all of it kept")
-    assert "This is the main conversation now." in words(end)
-    assert scene.bot.session() != main
-    await shows(scene, card, "Side conversation")
-    assert await words_of(scene, scene.discord.press(card, "act:fork_exit:")) == GONE
-
-
-async def test_a_new_routine_is_undone_by_its_button(scene: DiscordScene) -> None:
-    path = str(scene.bot.data / "routines" / "plan.md")
-    call = CallTool("Write", {"file_path": path, "content": ROUTINE})
-    scene.model.then(Reply((call,)), Reply((Say("Written."),)))
-    scene.discord.say("plan every day")
-    title = "Routine added: Plan the day"
-    card = await scene.card(title)
-    await scene.said("Written.")
-    await press_to_show(scene, card, "Undo", "Undone. “Plan the day” is gone again.")
-    assert not read(scene, "routines/plan.md")
 
 
 async def forward_by_a_stranger(scene: DiscordScene, text: str) -> None:
@@ -185,39 +113,3 @@ async def test_a_reminder_that_the_agent_cancels_comes_back_by_one_word(
         assert read(scene, "reminders/dentist.md") == REMINDER
         assert len(scene.model.requests) == asked
     await scene.ask("undo", "Nothing to undo.")
-
-
-async def test_a_reminder_that_came_is_done_or_comes_again(scene: DiscordScene) -> None:
-    labels = ("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00")
-    reminders = scene.bot.data / "reminders"
-    at = (datetime.now(UTC) + timedelta(seconds=1)).replace(microsecond=0)
-    for name, label in enumerate(labels):
-        head = f'---\nid: r{name}\nrun-at: "{at.isoformat()}"\n---\n'
-        write(scene, f"reminders/r{name}.md", f"{head}For {label}.\n")
-    await scene.until(lambda: not list(reminders.glob("*.md")))
-    for set_again, label in enumerate(labels):
-        card = await scene.card(f"For {label}.")
-        button = custom_id(card, label)
-        await scene.press(card, label)
-        await scene.until(lambda card=card: states(card) == {"Undo": True})
-        line = words(card).partition("\n")[0]
-        assert line.startswith("✓ For Done · " if label == "Done" else f"⏱ For {label} · again ")
-        assert await page_states(scene, line) == states(card)
-        await scene.until(lambda n=set_again: len(list(reminders.glob("*.md"))) == n)
-        assert await words_of(scene, scene.discord.press(card, button)) == GONE
-    await scene.press(card, "Undo")
-    await scene.until(lambda: list(states(card)) == [*labels, "Other…", "Break it down"])
-    assert words(card).startswith("For Tomorrow 9:00.")
-    await scene.until(lambda: len(list(reminders.glob("*.md"))) == len(labels) - 2)
-
-
-async def test_a_button_that_leads_nowhere_says_so(scene: DiscordScene) -> None:
-    await scene.bot.stop()
-    goodbye = await scene.said("-# shutting down")
-    await scene.bot.start()
-    await scene.said("-# back.")
-    welcome = await scene.card(WELCOME)
-    for custom in ("act:dismiss:", "act:approve:1:once", "something else"):
-        assert await words_of(scene, scene.discord.press(goodbye, custom)) == UNKNOWN
-        assert await words_of(scene, scene.discord.press(welcome, custom)) == GONE
-    assert not scene.model.requests

@@ -15,9 +15,10 @@ from devtools.doubles.reception import FakeReception
 from devtools.doubles.repeating_store import RepeatingStore
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import restored_addresses
-from tests.discord.input_scene import eventually, running_tasks
+from tests.discord.input_scene import running_tasks
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.engine.scene import spoken
+from tests.patience import eventually
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.settings import Secret

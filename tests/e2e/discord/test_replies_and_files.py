@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.e2e.discord.discord_scene import WELCOME, DiscordScene
-from tests.engine.scene import tiny_png
 
 from ollim_bot.offline.server import CallTool, Reply, Say
 
@@ -36,18 +34,6 @@ async def test_a_reply_quotes_what_it_is_about(scene: DiscordScene) -> None:
     unknown = await scene.said("-# shutting down")
     asked = await replied(scene, "why was that?", "A restart.", to=unknown.id)
     assert asked.endswith("\n\n> shutting down\n\nwhy was that?")
-
-
-@pytest.mark.real_process
-async def test_files_of_the_owner_reach_the_model_and_the_downloads(scene: DiscordScene) -> None:
-    files = {"notes.txt": b"milk\n", "dot.png": tiny_png()}
-    scene.discord.say("look", files=files)
-    await scene.said("ok")
-    request = scene.model.requests[-1]
-    images = [block for message in request.messages for block in message.of_type("image")]
-    assert len(images) == 1
-    assert "downloads/notes.txt" in request.last_user_text
-    assert (scene.bot.data / "downloads" / "notes.txt").read_bytes() == b"milk\n"
 
 
 async def test_a_file_of_the_agent_arrives_with_its_content(scene: DiscordScene) -> None:

@@ -16,11 +16,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from devtools.doubles.disks import PowerCutDisk, SteppedDisk
+from devtools.doubles.disks import PowerCutDisk, SteppedDisk, failing_at
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from tests.storage.attachments.pictures import FORMATS, opened, picture
+from tests.storage.attachments.pictures import FORMATS, picture
 from tests.storage.attachments.scene import AttachmentScene
 from tests.storage.test_power_cut import PowerCut
 
@@ -40,11 +40,8 @@ from ollim_bot.store.files import OsDisk
 PNG = picture("image/png")
 
 
-@pytest.mark.real_process
 @pytest.mark.parametrize("media_type", FORMATS)
-async def test_a_picture_is_kept_out_of_the_agents_reach(
-    scene: AttachmentScene, media_type: str
-) -> None:
+def test_a_picture_is_kept_out_of_the_agents_reach(scene: AttachmentScene, media_type: str) -> None:
     content = picture(media_type)
     attachment = scene.keep(content, "photo.bin")
     assert (attachment.name, attachment.media_type) == ("photo.bin", media_type)
@@ -54,7 +51,6 @@ async def test_a_picture_is_kept_out_of_the_agents_reach(
     assert scene.content_of(attachment) == content
     path = scene.data.paths.root / attachment.path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert await scene.store().image(attachment) == (media_type, content)
     assert list(scene.inbox.iterdir()) == []
 
 
@@ -183,15 +179,6 @@ async def test_only_kept_pictures_are_shown(scene: AttachmentScene, path: str) -
     (scene.data.paths.attachments / "words.png").write_bytes(b"words")
     with pytest.raises(WrongInput, match=r"^photo\.png is not "):
         await scene.store().image(Attachment("photo.png", path, "image/png", 9))
-
-
-@pytest.mark.real_process
-async def test_a_large_picture_is_kept_whole_and_shown_smaller(scene: AttachmentScene) -> None:
-    content = picture("image/jpeg", (3000, 1000))
-    attachment = scene.keep(content, "photo.jpg")
-    assert scene.content_of(attachment) == content
-    media_type, shown = await scene.store().image(attachment)
-    assert (media_type, opened(shown).size) == ("image/jpeg", (1568, 523))
 
 
 def test_many_at_once_are_all_kept(scene: AttachmentScene) -> None:
@@ -449,14 +436,9 @@ def test_a_disk_that_refuses_leaves_the_file_where_it_was(
     scene: AttachmentScene, content: bytes
 ) -> None:
     for step in ("write", "sync", "link", "sync_folder"):
-
-        def refuse(happening: str, _: Path, step: str = step) -> None:
-            if happening == step:
-                raise OSError(28, "No space left on device")
-
         file = scene.file(content)
         with pytest.raises(WriteFailed, match="No space left on device"):
-            scene.store(disk=SteppedDisk(OsDisk(), refuse)).keep(InputId("m1"), file)
+            scene.store(disk=failing_at(step)).keep(InputId("m1"), file)
         assert file.path.read_bytes() == content
         assert not list(scene.data.paths.root.rglob(".*.tmp"))
 

@@ -17,6 +17,7 @@ from tests.storage.attachments.pictures import (
     gif_bomb,
     many_chunks,
     many_scans,
+    opened,
     picture,
     png_bomb,
 )
@@ -119,11 +120,12 @@ async def test_a_picture_that_cannot_be_read_is_kept_and_said_to_be_so(
 @pytest.mark.parametrize("media_type", FORMATS)
 async def test_honest_pictures_come_through(scene: AttachmentScene, media_type: str) -> None:
     small, large = picture(media_type), picture(media_type, (1600, 800))
-    store = scene.store()
+    store, kept = scene.store(), scene.keep(large)
     assert await store.image(scene.keep(small)) == (media_type, small)
-    shown_type, shown = await store.image(scene.keep(large))
+    shown_type, shown = await store.image(kept)
+    assert scene.content_of(kept) == large, "it is kept whole and shown smaller"
     assert shown_type == ("image/jpeg" if media_type == "image/jpeg" else "image/png")
-    assert shown != large
+    assert opened(shown).size == (1568, 784)
 
 
 async def test_a_slow_picture_keeps_nobody_waiting_and_ends_when_it_is_not_wanted(

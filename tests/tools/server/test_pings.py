@@ -26,9 +26,15 @@ from ollim_bot.domain.chat import ON_ITS_WAY, Author
 from ollim_bot.domain.jobs import JobSpec, Reminder, ReportMode
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import RefusedPing, RunKind
+from ollim_bot.domain.taint import Taint
 from ollim_bot.ports import ToolAnswer
 
 REPORT = "report_updates"
+SPEAKING = [
+    ("ping_user", {"message": "Three mails wait."}),
+    ("discord_embed", {"title": "Three mails wait."}),
+    ("send_file", {"file_path": "plan.md"}),
+]
 
 
 @pytest.mark.parametrize("kind", BACKGROUND)
@@ -194,7 +200,9 @@ async def test_what_the_owner_ordered_comes_and_costs_nothing(tool_scene: MakeTo
     await at.works("ping_user", message="Call mum")
     assert at.poster.charges == [Charge.NOTHING]
     assert at.budget.available == 0
+    at.is_busy = True
     assert "pinged once already" in await at.is_refused("ping_user", message="And dad")
+    assert at.clock.sleeping == 0
 
 
 async def waiting(at: ToolScene, name: str = "ping_user", **arguments: object) -> Task[ToolAnswer]:
@@ -209,14 +217,7 @@ async def waiting(at: ToolScene, name: str = "ping_user", **arguments: object) -
     return call
 
 
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("ping_user", {"message": "Call mum"}),
-        ("discord_embed", {"title": "Call mum"}),
-        ("send_file", {"file_path": "plan.md"}),
-    ],
-)
+@pytest.mark.parametrize(("name", "given"), SPEAKING)
 async def test_what_the_owner_ordered_lets_the_owner_finish_first(
     tool_scene: MakeToolScene, name: str, given: dict[str, object]
 ) -> None:
@@ -229,8 +230,7 @@ async def test_what_the_owner_ordered_lets_the_owner_finish_first(
     assert at.poster.messages == []
     at.is_busy = False
     await at.clock.advance(1)
-    async with asyncio.timeout(60):
-        assert (await call).text == "Sent."
+    assert (await call).text == "Sent."
     (message,) = at.poster.messages
     assert message.at == begun + timedelta(seconds=46)
     assert at.run.pings == [message.id]
@@ -245,8 +245,7 @@ async def test_after_two_minutes_it_comes_all_the_same(tool_scene: MakeToolScene
     await at.clock.advance(119)
     assert not call.done()
     await at.clock.advance(1)
-    async with asyncio.timeout(60):
-        assert (await call).text == "Sent."
+    assert (await call).text == "Sent."
     assert at.poster.charges == [Charge.NOTHING]
 
 
@@ -263,8 +262,7 @@ async def test_one_look_in_a_second_is_enough(tool_scene: MakeToolScene) -> None
 async def test_what_is_critical_does_not_wait(tool_scene: MakeToolScene) -> None:
     at = tool_scene(must=True)
     at.is_busy = True
-    async with asyncio.timeout(60):
-        await at.works("ping_user", message="Call mum", critical=True)
+    await at.works("ping_user", message="Call mum", critical=True)
 
 
 async def test_who_is_stopped_while_it_waits_has_sent_nothing(tool_scene: MakeToolScene) -> None:
@@ -275,14 +273,6 @@ async def test_who_is_stopped_while_it_waits_has_sent_nothing(tool_scene: MakeTo
     await asyncio.gather(call, return_exceptions=True)
     assert at.poster.messages == []
     assert not at.run.has_pinged
-
-
-async def test_only_the_first_ping_is_the_one_that_was_ordered(tool_scene: MakeToolScene) -> None:
-    at = tool_scene(must=True)
-    await at.works("ping_user", message="Call mum")
-    at.is_busy = True
-    assert "pinged once already" in await at.is_refused("ping_user", message="And dad")
-    assert at.clock.sleeping == 0
 
 
 async def test_where_pings_are_switched_off_nothing_helps(tool_scene: MakeToolScene) -> None:
@@ -364,6 +354,7 @@ async def test_the_prompt_of_a_button_is_stored_under_a_key_of_eight_digits(
     tool_scene: MakeToolScene,
 ) -> None:
     at = tool_scene()
+    at.run.taint = Taint(("mail",))
     prompt = "Answer Ann: yes, at 9:00. " * 20
     buttons = [
         {"label": "Yes", "action": f"agent:{prompt}"},
@@ -377,6 +368,7 @@ async def test_the_prompt_of_a_button_is_stored_under_a_key_of_eight_digits(
     assert all(re.fullmatch("[0-9a-f]{8}", one.key) for one in waiting)
     assert [one.prompt for one in waiting] == [prompt.strip(), "Say no."]
     assert {one.ts for one in waiting} == {at.clock.now().timestamp()}
+    assert {one.untrusted for one in waiting} == {("mail",)}
     assert all(len(one.custom_id) <= 100 for one in card.buttons)
 
 
@@ -436,34 +428,20 @@ async def test_a_button_that_makes_it_quiet_says_until_when(tool_scene: MakeTool
         )
 
 
-SPEAKING = [
-    ("ping_user", {"message": "Three mails wait."}),
-    ("discord_embed", {"title": "Three mails wait."}),
-    ("send_file", {"file_path": "plan.md"}),
-]
-
-
 @pytest.mark.parametrize("kind", BACKGROUND)
 @pytest.mark.parametrize(("name", "given"), SPEAKING)
-async def test_whatever_a_late_run_says_is_labelled(
+async def test_whatever_a_late_run_says_is_labelled_and_no_other(
     tool_scene: MakeToolScene, kind: RunKind, name: str, given: dict[str, object]
 ) -> None:
-    at = tool_scene(kind)
-    (at.context.root / "plan.md").write_text("plan")
-    at.run.late_since = NOW - timedelta(hours=1)
-    await at.works(name, **given)
-    (message,) = at.poster.messages
-    assert message.footer == "Late: it was due today 8:00."
-
-
-@pytest.mark.parametrize(("name", "given"), SPEAKING)
-async def test_what_a_run_says_that_began_in_time_bears_no_label(
-    tool_scene: MakeToolScene, name: str, given: dict[str, object]
-) -> None:
-    at = tool_scene()
-    (at.context.root / "plan.md").write_text("plan")
-    await at.works(name, **given)
-    assert [message.footer for message in at.poster.messages] == [""]
+    for late_since, label in (
+        (NOW - timedelta(hours=1), "Late: it was due today 8:00."),
+        (None, ""),
+    ):
+        at = tool_scene(kind)
+        (at.context.root / "plan.md").write_text("plan")
+        at.run.late_since = late_since
+        await at.works(name, **given)
+        assert [message.footer for message in at.poster.messages] == [label]
 
 
 async def test_the_day_is_that_of_the_message_also_if_it_had_to_wait(
@@ -473,12 +451,7 @@ async def test_the_day_is_that_of_the_message_also_if_it_had_to_wait(
     at.run.late_since = NOW
     await at.clock.advance(timedelta(hours=14, minutes=59, seconds=30).total_seconds())
     at.is_busy = True
-    call = asyncio.ensure_future(at.call("ping_user", message="Call mum"))
-    async with asyncio.timeout(60):
-        for _ in count():
-            if at.clock.sleeping:
-                break
-            await asyncio.sleep(0)
+    call = await waiting(at)
     await at.clock.advance(60)
     at.is_busy = False
     await at.clock.advance(1)

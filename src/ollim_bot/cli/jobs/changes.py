@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -13,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
-from ollim_bot.cli.data import Data, note, open_data, writable
+from ollim_bot.cli.data import ONLY_THERE, Data, is_page_only, note, open_data, writable
 from ollim_bot.cli.framework import (
     JSON,
     ArgumentSpec,
@@ -27,25 +28,31 @@ from ollim_bot.cli.framework import (
 from ollim_bot.cli.jobs import views
 from ollim_bot.cli.jobs.fields import ID, MESSAGE, JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
-from ollim_bot.cli.reach import ONLY_THERE, is_page_only
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.domain.job_fields import BACKGROUND
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import Job, Reminder, Routine, StoredJob, ignores_late, job_key
+from ollim_bot.domain.jobs import (
+    Job,
+    Reminder,
+    Routine,
+    StoredJob,
+    ignores_late,
+    job_key,
+    told_of_nag,
+)
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.tool_patterns import is_open, open_problem
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_folder import MarkdownRepository
-from ollim_bot.store.job_formats import READ_AS_RUN, JobFormat
+from ollim_bot.store.job_formats import READ_AS_RUN
 from ollim_bot.upkeep.instance import running_pid
 
 if TYPE_CHECKING:
     from ollim_bot.domain.initiative import Setter
-    from ollim_bot.domain.occurrences import Occurrence
-    from ollim_bot.domain.quiet import QuietHours
     from ollim_bot.domain.taint import Taint
-    from ollim_bot.domain.wishes import Wish
 
+_ABOUT_RUN = "run one now, besides its own moments; needs the bot running"
 _WAIT_SECONDS = 5.0
 _BETWEEN_LOOKS = 0.02
 
@@ -53,6 +60,8 @@ _BETWEEN_LOOKS = 0.02
 def run_job(
     noun: JobNoun[S], given: Given, caller: Caller, *, wait_seconds: float = _WAIT_SECONDS
 ) -> None:
+    from ollim_bot.store.run_requests import RequestFolder
+
     data = open_data(caller)
     if setter(caller, data) is not None:
         from ollim_bot.domain.initiative import NO_RUN
@@ -61,28 +70,21 @@ def run_job(
     job = noun.repository(data).get(noun.id_of(given, data)).item
     if running_pid(data.paths.bot_pid) is None:
         raise OllimError("The bot is not running, and only it can run this. Start it: ollim-bot")
-    if not _ask_bot_to_run(noun, job.spec.id, data, wait_seconds):
-        raise OllimError(
-            "The bot did not answer, so nothing was run. If it is just starting or stopping, "
-            "try it again in a moment."
-        )
-    story = f"`ollim-bot runs show {job.spec.id}` tells what comes of it."
-    show(f"{noun.name.capitalize()} started: {title(job.spec.title)}. {story}")
-
-
-def _ask_bot_to_run(noun: JobNoun[S], job_id: str, data: Data, wait_seconds: float) -> bool:
-    """Leave a request for the bot; False if it does not take it in time: it is then withdrawn."""
-    from ollim_bot.store.run_requests import RequestFolder
-
     folder = RequestFolder(data.paths)
-    request = folder.put(noun.form.kind, job_id, data.now)
+    request = folder.put(noun.form.kind, job.spec.id, data.now)
     end = time.monotonic() + wait_seconds
     try:
         while folder.is_waiting(request) and time.monotonic() < end:
             time.sleep(_BETWEEN_LOOKS)
     finally:
         is_withdrawn = folder.withdraw(request)
-    return not is_withdrawn
+    if is_withdrawn:
+        raise OllimError(
+            "The bot did not answer, so nothing was run. If it is just starting or stopping, "
+            "try it again in a moment."
+        )
+    story = f"`ollim-bot runs show {job.spec.id}` tells what comes of it."
+    show(f"{noun.name.capitalize()} started: {title(job.spec.title)}. {story}")
 
 
 def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -98,45 +100,55 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     _refuse_more_power(fields, (), data, caller)
     by, taint = setter(caller, data), data.standing_taint()
     if by is None and noun.form.kind.has_moments:
-        message, fields = _wish(noun, fields, message, data, is_tainted=taint is not None)
-    job = _new_job(noun.form, fields, message)
+        from ollim_bot.domain.wishes import wish_from_words
+
+        usual = data.read(lambda tx: tx.config.get().nag_default)
+        message, fields = wish_from_words(
+            message, noun.form.kind, fields, nag_default=usual, is_tainted=taint is not None
+        )
+    # The error of the file format would speak of lines instead of flags.
+    if not fields.get("background", noun.form.background_by_default):
+        for name in fields:
+            if noun.form.rules[name].has(BACKGROUND):
+                raise WrongInput(f"{name}: is for background jobs only. Add --background.")
+    job = noun.form.made({"id": os.urandom(4).hex(), **fields}, message.strip())
     named = _judged_skills(job.spec.skills, data, caller)
-    if taint is not None:
-        job = _marked(job, taint)
     with writable(data) as data:
-        job = _set_in_background(job, by, data)
-        if taint is not None:
-            _refuse_after_reading(job, taint, data)
+        job = _limited(job, by, taint, data)
         _note_skills(job, named, data)
         added = _added(noun.repository(data), job, keep_id="id" in fields)
         if added.item.spec.id != job.spec.id:
             _note_skills(added.item, named, data)
-        if "json" in given:
-            print_json(job_object(noun, added, data.now))
-        else:
-            show(_news(noun, "set", added.item, data.now))
-            if (nag := added.item.spec.nag) and "nag" not in given:
-                show(f"It comes again {nag.in_words}.")
-            show(f"id {added.item.spec.id}, file {caller.shown(added.path)}")
-        _note_quiet(added.item, data)
-        if taint is not None:
-            _note_held_back(added.item)
-        _warn(added.item, data)
-        _caution(noun, added.item, data, caller)
-        _note_if_bot_is_stopped(added.item, data)
-        _note_reach(noun, data, caller)
+        _tell_added(noun, added, given, caller, data)
 
 
-def _wish(
-    noun: JobNoun[S], fields: Mapping[str, object], message: str, data: Data, *, is_tainted: bool
-) -> Wish:
-    from ollim_bot.domain.wishes import wish_from_words
+def _tell_added(
+    noun: JobNoun[S], added: StoredJob[S], given: Given, caller: Caller, data: Data
+) -> None:
+    job = added.item
+    if "json" in given:
+        print_json(job_object(noun, added, data.now))
+    else:
+        show(_news(noun, "set", job, data.now))
+        if sentence := told_of_nag(job, given):
+            show(sentence)
+        show(f"id {job.spec.id}, file {caller.shown(added.path)}")
+    _note_quiet(job, data)
+    if caller.agent:
+        from ollim_bot.domain.initiative import HELD_BACK, may_be_held_back
 
-    config = data.read(lambda tx: tx.config.get())
-    usual = None if config is None else config.nag_default
-    return wish_from_words(
-        message, noun.form.kind, fields, nag_default=usual, is_tainted=is_tainted
-    )
+        if may_be_held_back(job):
+            note(HELD_BACK)
+    if isinstance(job, Routine | Reminder):
+        from ollim_bot.cli.rehearse import warnings_of
+
+        for sentence in warnings_of(job, data):
+            note(small(sentence))
+    _caution(noun, job, data, caller)
+    _note_if_bot_is_stopped(job, data)
+    is_first = noun.form.kind.has_moments and is_page_only(data, caller)
+    if is_first and len(noun.repository(data).all()) == 1:
+        note(ONLY_THERE)
 
 
 def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -151,15 +163,17 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say what to change. Example: {noun.edit_example}")
     _refuse_more_power(changes, job.spec.allowed_tools if job else (), data, caller)
     named = _judged_skills(_newly_named(changes, job), data, caller)
-    _refuse_taken_id(repository, job_id, changes.get("id"))
-    if caller.agent and "set-by" in changes:
-        from ollim_bot.domain.initiative import NOT_ONES_OWN
+    new_id = changes.get("id")
+    if new_id not in (None, job_id):
+        with suppress(NotFound):
+            _known(repository, str(new_id))
+            raise WrongInput(f"id: {new_id} is taken by another file.")
+    if caller.agent:
+        from ollim_bot.domain.initiative import KEEPS_MARK, NOT_ONES_OWN
 
-        raise WrongInput(f"set-by: {NOT_ONES_OWN}.")
-    if caller.agent and "untrusted" in changes:
-        from ollim_bot.domain.initiative import KEEPS_MARK
-
-        raise WrongInput(f"untrusted: {KEEPS_MARK}.")
+        for name, why in (("set-by", NOT_ONES_OWN), ("untrusted", KEEPS_MARK)):
+            if name in changes:
+                raise WrongInput(f"{name}: {why}.")
     amended = amend(noun, data, "changed", job_id, changes, message, by=caller, named=named)
     _caution(noun, amended, data, caller)
 
@@ -218,16 +232,13 @@ def _fields(
     """The given fields of the job. Moments in words are in its own time zone."""
     zone = ZoneInfo(given["timezone"]) if "timezone" in given else own_zone
     # The hours of a cron line in another zone are not those of the owner's night.
-    quiet = _quiet_hours(data) if "every" in given and zone is None else None
+    quiet = None
+    if "every" in given and zone is None:
+        from ollim_bot.store.steps import quiet_settings
+
+        quiet = data.read(lambda tx: quiet_settings(tx).hours)
     own = noun.own_fields(given, data.now.astimezone(zone or data.now.tzinfo), quiet)
     return fields_given(given, noun.rules) | own
-
-
-def _quiet_hours(data: Data) -> QuietHours | None:
-    from ollim_bot.store.steps import quiet_settings
-
-    settings = data.read(quiet_settings)
-    return None if settings is None else settings.hours
 
 
 def _known(repository: MarkdownRepository[S], job_id: str) -> S | None:
@@ -291,29 +302,10 @@ def _note_skills(job: Job, named: Sequence[str], data: Data) -> None:
         database.run(lambda tx: note_agent_skills(tx, job_key(job), named))
 
 
-def _refuse_taken_id(repository: MarkdownRepository[S], job_id: str, new_id: object) -> None:
-    if new_id in (None, job_id):
-        return
-    try:
-        _known(repository, str(new_id))
-    except NotFound:
-        return
-    raise WrongInput(f"id: {new_id} is taken by another file.")
-
-
 def _news(noun: JobNoun[S], done: str, job: S, now: datetime) -> str:
     resume = f" It does nothing until `ollim-bot {noun.name} resume {job.spec.id}`."
     news = f"{noun.name.capitalize()} {done}: {promise(noun, job, now)}"
     return news if job.spec.enabled else news + resume
-
-
-def _warn(job: S, data: Data) -> None:
-    if not isinstance(job, Routine | Reminder):
-        return
-    from ollim_bot.cli.rehearse import warnings_of
-
-    for sentence in warnings_of(job, data):
-        note(small(sentence))
 
 
 def _caution(noun: JobNoun[S], job: S, data: Data, caller: Caller) -> None:
@@ -340,24 +332,9 @@ def _note_quiet(job: S, data: Data) -> None:
         note(f"it comes {IN_QUIET_HOURS}. `{command}` moves it to {clock_time(end)}.")
 
 
-def _note_held_back(job: S) -> None:
-    from ollim_bot.domain.initiative import HELD_BACK, may_be_held_back
-
-    if may_be_held_back(job):
-        note(HELD_BACK)
-
-
 def _note_if_bot_is_stopped(job: S, data: Data) -> None:
     if job.spec.enabled and running_pid(data.paths.bot_pid) is None:
         note("the bot is not running, so nothing comes yet.")
-
-
-def _note_reach(noun: JobNoun[S], data: Data, caller: Caller) -> None:
-    """Say of the first one with moments that nothing but the page shows it."""
-    if not noun.form.kind.has_moments or not is_page_only(data, caller):
-        return
-    if len(noun.repository(data).all()) == 1:
-        note(ONLY_THERE)
 
 
 def setter(caller: Caller, data: Data) -> Setter | None:
@@ -371,43 +348,36 @@ def setter(caller: Caller, data: Data) -> Setter | None:
         run = Occurrence.parse(caller.agent)
     except ValueError:
         raise WrongInput(f"{CALLED_BY} names no run, so nothing was changed.") from None
-    job = _job_of(run, data)
-    if job is None:
+    from ollim_bot.store.job_types import JOB_TYPES
+
+    try:
+        kind = JobKind(run.kind)
+        files = data.repository(data.paths.jobs(kind), JOB_TYPES[kind])
+        job: Job = files.get(run.job_id).item
+    except (NotFound, BadJob, DuplicateId):
         return Setter(run.id, f"{run.kind}:{run.job_id}", allow_ping=False)
     return Setter(run.id, origin_of(job), job.spec.allow_ping)
 
 
-def _marked(job: S, taint: Taint) -> S:
-    from ollim_bot.domain.initiative import marked
-
-    return marked(job, taint) if isinstance(job, Reminder) else job
-
-
-def _refuse_after_reading(job: S, taint: Taint, data: Data) -> None:
-    """Refuse what the conversation may not set after reading untrusted text; count a reminder."""
-    from ollim_bot.domain.initiative import objections_after_reading
-    from ollim_bot.store.steps import count_in_tainted_turn
-
-    _refuse(objections_after_reading(None, job, taint))
-    if isinstance(job, Reminder):
-        with data.database() as database:
-            refusal = database.run(lambda tx: count_in_tainted_turn(tx, data.now.date()))
-        if refusal:
-            raise WrongInput(refusal)
-
-
-def _set_in_background(job: S, by: Setter | None, data: Data) -> S:
-    """The new job with the limits of its setter, counted.
+def _limited(job: S, by: Setter | None, taint: Taint | None, data: Data) -> S:
+    """The new job with the limits of its setter and of what was read, counted.
 
     Raises `WrongInput` if the setter may not add it.
     """
-    if by is None:
+    if by is None and taint is None:
         return job
-    from ollim_bot.domain.initiative import objections, set_by
+    from ollim_bot.domain.initiative import marked, objections, objections_after_reading, set_by
 
-    job = set_by(job, by)
-    _refuse(objections(None, job, by))
-    _count(by, data)
+    if taint is not None and isinstance(job, Reminder):
+        job = marked(job, taint)
+    if by is not None:
+        job = set_by(job, by)
+        _refuse(objections(None, job, by))
+        _count(by, data)
+    if taint is not None:
+        _refuse(objections_after_reading(None, job, taint))
+        if isinstance(job, Reminder):
+            _count(None, data)
     return job
 
 
@@ -438,32 +408,16 @@ def _refuse(reasons: Iterable[str]) -> None:
         raise WrongInput("\n".join(found))
 
 
-def _count(by: Setter, data: Data) -> None:
-    from ollim_bot.store.steps import count_set
+def _count(by: Setter | None, data: Data) -> None:
+    from ollim_bot.store.steps import count_in_tainted_turn, count_set
 
+    today = data.now.date()
     with data.database() as database:
-        refusal = database.run(lambda tx: count_set(tx, by, data.now.date()))
+        refusal = database.run(
+            lambda tx: count_set(tx, by, today) if by else count_in_tainted_turn(tx, today)
+        )
     if refusal:
         raise WrongInput(refusal)
-
-
-def _job_of(run: Occurrence, data: Data) -> Job | None:
-    """The job of the run by its file; None without one."""
-    from ollim_bot.store.job_types import JOB_TYPES
-
-    try:
-        kind = JobKind(run.kind)
-        files = data.repository(data.paths.jobs(kind), JOB_TYPES[kind])
-        job: Job = files.get(run.job_id).item
-    except (NotFound, BadJob, DuplicateId):
-        return None
-    return job
-
-
-def _new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:
-    """Make a job, with a new id unless `fields` has one. Raises `BadJob` with all problems."""
-    _refuse_background_fields(form, fields)
-    return form.made({"id": _new_id(), **fields}, message.strip())
 
 
 def _added(repository: MarkdownRepository[S], job: S, *, keep_id: bool) -> StoredJob[S]:
@@ -474,23 +428,11 @@ def _added(repository: MarkdownRepository[S], job: S, *, keep_id: bool) -> Store
         except DuplicateId:
             if keep_id:
                 raise
-            job = replace(job, spec=replace(job.spec, id=_new_id()))
-
-
-def _new_id() -> str:
-    return os.urandom(4).hex()
-
-
-def _refuse_background_fields(form: JobFormat[S], fields: Mapping[str, object]) -> None:
-    # The error of the file format would speak of lines instead of flags.
-    if not fields.get("background", form.background_by_default):
-        for name in fields:
-            if form.rules[name].background_only:
-                raise WrongInput(f"{name}: is for background jobs only. Add --background.")
+            job = replace(job, spec=replace(job.spec, id=os.urandom(4).hex()))
 
 
 def job_command(noun: JobNoun[S]) -> Noun:
-    verb = (command := Noun(noun.name)).verb
+    command, plural = Noun(noun.name), noun.form.kind.plural
     job, fields = job_argument(noun), (MESSAGE, *noun.flags, *noun.common, ID)
     clear = argument(
         "--clear",
@@ -499,7 +441,7 @@ def job_command(noun: JobNoun[S]) -> Noun:
         help="take a field away; repeat it for more",
         completions=lambda *_: map(Completion, noun.rules),
     )
-    verb(
+    command.verb(
         f"set a new {noun.name}",
         noun.add_words,
         *fields,
@@ -508,31 +450,20 @@ def job_command(noun: JobNoun[S]) -> Noun:
         usage=f"%(prog)s TEXT {noun.main_flags} [...]",
         text_flag="--message",
     )(partial(add_job, noun))
-    verb(f"all {noun.plural}, {noun.order}", "", JSON, name="list")(partial(views.list_jobs, noun))
-    verb("everything about one", noun.example_id, job, JSON, name="show")(
-        partial(views.show_job, noun)
+    some_id, some_words = noun.example_id, noun.example_words
+    verbs = (
+        ("list", views.list_jobs, f"all {plural}, {noun.order}", "", (JSON,)),
+        ("show", views.show_job, "everything about one", some_id, (job, JSON)),
+        ("edit", edit_job, "change one, or mend its file", noun.edit_words, (job, *fields, clear)),
+        ("cancel", cancel_job, "take one away for good", some_words, (job,)),
+        ("pause", pause_job, "keep one, but do not run it", some_id, (job,)),
+        ("resume", resume_job, "let a paused one run again", some_id, (job,)),
+        ("run", run_job, _ABOUT_RUN, "3f2a9c1b", (job,)),
     )
-    verb(
-        "change one, or mend its file",
-        noun.edit_words,
-        job,
-        *fields,
-        clear,
-        name="edit",
-        usage="%(prog)s NAME [...]",
-    )(partial(edit_job, noun))
-    verb("take one away for good", noun.example_words, job, name="cancel")(
-        partial(cancel_job, noun)
-    )
-    verb("keep one, but do not run it", noun.example_id, job, name="pause")(
-        partial(pause_job, noun)
-    )
-    verb("let a paused one run again", noun.example_id, job, name="resume")(
-        partial(resume_job, noun)
-    )
-    verb(
-        "run one now, besides its own moments; needs the bot running", "3f2a9c1b", job, name="run"
-    )(partial(run_job, noun))
+    for name, run, about, example, arguments in verbs:
+        usage_of_edit = "%(prog)s NAME [...]" if name == "edit" else None
+        declare = command.verb(about, example, *arguments, name=name, usage=usage_of_edit)
+        declare(partial(run, noun))
     return command
 
 

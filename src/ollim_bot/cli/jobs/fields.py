@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import ArgumentSpec, Given, argument
-from ollim_bot.domain.jobs import ItemKind, Job, Routine, named_by_words
+from ollim_bot.domain.job_fields import (
+    BY_CLOCK,
+    FIELDS,
+    Field,
+    JobField,
+    lengths,
+    patterns,
+    words,
+    zone,
+)
+from ollim_bot.domain.jobs import Job, Routine, named_by_words
 from ollim_bot.domain.moments import describe, near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.store.job_folder import MarkdownRepository
-from ollim_bot.store.job_formats import FieldRule, JobFormat
+from ollim_bot.store.job_formats import JobFormat
 
 if TYPE_CHECKING:
-    from ollim_bot.domain.hook_jobs import CalledJob
     from ollim_bot.domain.quiet import QuietHours
 
 # Far below the limit of a job file, in any script.
@@ -38,10 +45,6 @@ def flag(names: str, field: str, about: str, **reading: Any) -> ArgumentSpec:
 def whole_number(text: str) -> int | str:
     """The number; other text is passed on, and refused as a field of the job."""
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else text
-
-
-def _mode(text: str) -> str:
-    return text.replace("-", "_")
 
 
 def _zone(text: str) -> str:
@@ -65,88 +68,31 @@ def _single(text: str) -> str:
     return text
 
 
-_EACH = {"action": "append", "type": _single}
+_READINGS: Mapping[Callable[[Field], object], Mapping[str, object]] = {
+    lengths: {"action": "append", "type": _single},
+    patterns: {"action": "append", "type": _single},
+    words: {"action": "append", "type": _single, "completions": _skills},
+    zone: {"type": _zone, "completions": time_zones},
+}
+
+
+def flag_of(field: JobField) -> ArgumentSpec:
+    """The flag that sets the field, which has one."""
+    words = field.flag
+    assert words is not None
+    if words.sets is not None:
+        reading: dict[str, object] = {"action": "store_const", "const": words.sets}
+    elif " " in words.names:
+        reading = {"action": "either"}
+    else:
+        reading = {"metavar": words.value, **_READINGS.get(field.read, {})}
+    if "_" in words.value:
+        reading["type"] = lambda text: text.replace("-", "_")
+    return flag(words.names, field.name, words.about, **reading)
+
 
 MESSAGE = flag(
     "-m --message", "message", "what to do, in words; - reads standard input", metavar="TEXT"
-)
-COMMON = (
-    flag("--description", "description", "for lists, and the title above the text", metavar="TEXT"),
-    flag(
-        "--background --foreground",
-        "background",
-        "apart from, or in, the conversation",
-        action="either",
-    ),
-    flag("--model", "model", "of a background job", metavar="opus|sonnet|haiku"),
-    flag(
-        "--thinking --no-thinking",
-        "thinking",
-        "whether a background job thinks first",
-        action="either",
-    ),
-    flag(
-        "--isolated --no-isolated",
-        "isolated",
-        "a background job apart from all that was said",
-        action="either",
-    ),
-    flag(
-        "--update-main-session",
-        "update-main-session",
-        "whether the conversation hears of a background run",
-        metavar="always|on_ping|freely|blocked",
-        type=_mode,
-    ),
-    flag(
-        "--ping --no-ping",
-        "allow-ping",
-        "whether a background run may write to you",
-        action="either",
-    ),
-    flag(
-        "--allowed-tool",
-        "allowed-tools",
-        "a tool beyond the usual ones; repeat it for more",
-        metavar="TOOL",
-        **_EACH,
-    ),
-    flag(
-        "--skill",
-        "skills",
-        "a skill to use; repeat it for more",
-        metavar="NAME",
-        completions=_skills,
-        **_EACH,
-    ),
-    flag(
-        "--timezone",
-        "timezone",
-        "of the job, if not yours",
-        metavar="ZONE",
-        type=_zone,
-        completions=time_zones,
-    ),
-    flag("--late", "late", "what to do when it was missed", metavar="run|skip|tell"),
-    flag("--must --no-must", "must", "whether it comes whatever happens", action="either"),
-    flag("--plain --no-plain", "plain", "as you wrote it, without a model", action="either"),
-    flag("--nag", "nag", "it comes again until you answer it", metavar='"10m x 4"'),
-    flag("--first-step", "first-step", "what to do first, said the second time", metavar="TEXT"),
-    flag(
-        "--before",
-        "before",
-        "a heads-up so long before; repeat it for more",
-        metavar="30m",
-        **_EACH,
-    ),
-    flag(
-        "--dose",
-        "kind",
-        "a medicine: answered with Taken or Skipped",
-        action="store_const",
-        const=ItemKind.DOSE.value,
-    ),
-    flag("--enabled --disabled", "enabled", "disabled: kept, but paused", action="either"),
 )
 AGENT = flag(
     "--agent",
@@ -156,13 +102,6 @@ AGENT = flag(
     const=False,
 )
 ID = flag("--id", "id", "its name in commands; a new job gets one anyway", metavar="ID")
-
-
-def without_moment(job: Job) -> str:
-    """What stands in the place of the next moment of a job that has none."""
-    if not job.spec.enabled:
-        return "paused"
-    return job.standstill if isinstance(job, Routine) else "when called"
 
 
 def fields_given(given: Given, fields: Iterable[str]) -> dict[str, object]:
@@ -205,8 +144,8 @@ def cleared(given: Given, fields: Iterable[str]) -> dict[str, object]:
     return dict.fromkeys(names)
 
 
-class JobNoun(ABC, Generic[S]):
-    """A kind of job on the command line.
+class JobNoun(Generic[S]):
+    """A kind of job on the command line; what is said here holds for one that is called.
 
     Every `now` is in the owner's zone; in `own_fields` it is in the job's. `main_flags`
     are the flags that say when the job is due, or with what it is called. `add_words` and
@@ -215,7 +154,6 @@ class JobNoun(ABC, Generic[S]):
 
     form: JobFormat[S]
     flags: tuple[ArgumentSpec, ...]
-    common: tuple[ArgumentSpec, ...] = COMMON
     main_flags: str
     add_words: str
     edit_words: str
@@ -236,13 +174,16 @@ class JobNoun(ABC, Generic[S]):
         return f"ollim-bot {self.name} edit {self.edit_words}"
 
     @property
-    def rules(self) -> Mapping[str, FieldRule]:
+    def rules(self) -> Mapping[str, JobField]:
         """The fields that a job of this kind may have."""
-        return self.form.rules
+        has_moments = self.form.kind.has_moments
+        rules = self.form.rules.items()
+        return {name: rule for name, rule in rules if has_moments or not rule.has(BY_CLOCK)}
 
     @property
-    def plural(self) -> str:
-        return f"{self.name}s"
+    def common(self) -> Sequence[ArgumentSpec]:
+        """The flags of the fields that jobs of all kinds have."""
+        return [flag_of(each) for each in FIELDS if each.flag and each.name in self.rules]
 
     def repository(self, data: Data) -> MarkdownRepository[S]:
         return data.repository(data.paths.jobs(self.form.kind), self.form)
@@ -252,23 +193,27 @@ class JobNoun(ABC, Generic[S]):
 
         Raises `NotFound`, or `WrongInput` if several fit.
         """
-        words, repository = str(given["job"]), self.repository(data)
+        named, repository = str(given["job"]), self.repository(data)
         try:
-            repository.get(words)
+            repository.get(named)
         except NotFound:
             jobs = [each.item for each in repository.all()]
-            job = named_by_words(words, jobs, partial(self._when, now=data.now))
+            job = named_by_words(
+                named, jobs, lambda job: self.when(job, self.next(job, data.now), data.now)
+            )
             if job is None:
                 raise
             return job.spec.id
         except (BadJob, DuplicateId):
             pass
-        return words
+        return named
 
-    def _when(self, job: S, now: datetime) -> str:
-        moment = self.next(job, now)
+    def when(self, job: S, moment: datetime | None, now: datetime) -> str:
+        """The next moment of the job in words, or why it has none."""
         if moment is None:
-            return without_moment(job)
+            if not job.spec.enabled:
+                return "paused"
+            return job.standstill if isinstance(job, Routine) else "when called"
         return describe(moment, now)
 
     def next(self, job: S, now: datetime) -> datetime | None:
@@ -287,58 +232,26 @@ class JobNoun(ABC, Generic[S]):
         """Sentences about what keeps a new or changed job from working."""
         return iter(())
 
-    @abstractmethod
-    def own_fields(
-        self, given: Given, now: datetime, quiet: QuietHours | None
-    ) -> dict[str, object]:
-        """The fields made of flags of this kind only, such as those that say when.
-
-        `quiet` are the owner's quiet hours.
-        """
-
-    @abstractmethod
-    def upcoming(self, job: S, now: datetime) -> Iterator[datetime]:
-        """The moments at which the job is due, paused or not; none if others call it."""
-
-    @abstractmethod
-    def promise(self, job: S, now: datetime) -> str:
-        """When the job is due, or how it is called, in words."""
-
-    @abstractmethod
-    def facts(self, job: S, now: datetime) -> list[tuple[str, str]]:
-        """The facts that only this kind of job has, each with its name."""
-
-
-# Fields of jobs that come by the clock, and what a job that is called cannot choose.
-_OF_THE_CLOCK = frozenset(
-    {"background", "timezone", "late", "must", "plain", "kind", "nag", "first-step", "before"}
-)
-C = TypeVar("C", bound="CalledJob")
-
-
-class CalledNoun(JobNoun[C]):
-    """A kind of job that runs when something calls it."""
-
-    common = tuple(each for each in COMMON if each.reading["dest"] not in _OF_THE_CLOCK)
-    order = "by their ids"
-
-    @property
-    def rules(self) -> Mapping[str, FieldRule]:
-        return {name: rule for name, rule in self.form.rules.items() if name not in _OF_THE_CLOCK}
-
     def own_fields(
         self,
         given: Given,  # noqa: ARG002
         now: datetime,  # noqa: ARG002
         quiet: QuietHours | None,  # noqa: ARG002
     ) -> dict[str, object]:
+        """The fields made of flags of this kind only, such as those that say when.
+
+        `quiet` are the owner's quiet hours.
+        """
         return {}
 
-    def upcoming(self, job: C, now: datetime) -> Iterator[datetime]:  # noqa: ARG002
+    def upcoming(self, job: S, now: datetime) -> Iterator[datetime]:  # noqa: ARG002
+        """The moments at which the job is due, paused or not; none if others call it."""
         return iter(())
 
-    def promise(self, job: C, now: datetime) -> str:  # noqa: ARG002
+    def promise(self, job: S, now: datetime) -> str:  # noqa: ARG002
+        """When the job is due, or how it is called, in words."""
         return "when it is called"
 
-    def facts(self, job: C, now: datetime) -> list[tuple[str, str]]:  # noqa: ARG002
-        return [*job.facts(None)]
+    def facts(self, job: S, now: datetime) -> list[tuple[str, str]]:  # noqa: ARG002
+        """The facts that only this kind of job has, each with its name."""
+        return []

@@ -11,21 +11,20 @@ from itertools import islice
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Given, columns, is_past, plain, print_json, title
-from ollim_bot.cli.jobs.fields import JobNoun, S, without_moment
+from ollim_bot.cli.jobs.fields import JobNoun, S
 from ollim_bot.cli.terminal import show
+from ollim_bot.domain.job_fields import written_value
 from ollim_bot.domain.jobs import (
     ItemKind,
     JobSpec,
     Late,
     Reminder,
     ReportMode,
-    RepositoryReport,
     StoredJob,
     list_order,
 )
-from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.text import FROM_UNTRUSTED
-from ollim_bot.store.job_formats import written_value
 
 _REPORTS = {
     ReportMode.ALWAYS: "always",
@@ -57,16 +56,12 @@ def listing(
     for_agent: bool = False,
 ) -> str:
     """One line for each job."""
-    return columns(
-        [
-            (
-                job.spec.id,
-                _moment(job, moment, now),
-                _name(job.spec, for_agent=for_agent) + _marks(noun, job),
-            )
-            for job, moment in jobs
-        ]
-    )
+    rows = []
+    for job, moment in jobs:
+        overdue = "overdue: " if moment is not None and is_past(moment, now) else ""
+        name = _name(job.spec, for_agent=for_agent) + _marks(noun, job)
+        rows.append((job.spec.id, overdue + noun.when(job, moment, now), name))
+    return columns(rows)
 
 
 def _name(spec: JobSpec, *, for_agent: bool) -> str:
@@ -83,22 +78,10 @@ def promise(noun: JobNoun[S], job: S, now: datetime) -> str:
 
 def page(noun: JobNoun[S], job: S, file: str, now: datetime, *, for_agent: bool = False) -> str:
     """Everything about one job."""
-    facts = [
-        ("id", job.spec.id),
-        *noun.facts(job, now),
-        *_common_facts(job, now),
-        *_untrusted_facts(job.spec),
-        ("file", file),
-    ]
+    facts = [("id", job.spec.id), *noun.facts(job, now), *_common_facts(job, now), ("file", file)]
     table = columns([(f"  {name}", plain(fact)) for name, fact in facts])
     heading = _name(job.spec, for_agent=for_agent)
     return f"{heading}\n{table}\n\n{plain(job.spec.message)}"
-
-
-def _moment(job: S, moment: datetime | None, now: datetime) -> str:
-    if moment is None:
-        return without_moment(job)
-    return f"overdue: {describe(moment, now)}" if is_past(moment, now) else describe(moment, now)
 
 
 def _marks(noun: JobNoun[S], job: S) -> str:
@@ -130,7 +113,12 @@ def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
         where = ", below its description" if spec.said[0] else ""
         yield "sent", f"as written{where}, no model involved"
     elif not job.is_plain:
-        yield from _run_facts(spec)
+        if spec.background:
+            yield from _background_facts(spec)
+        else:
+            yield "runs", "in the conversation"
+        yield "tools", ", ".join(("the usual ones", *spec.allowed_tools))
+        yield "skills", ", ".join(spec.skills) or "none"
     if job.kind.has_moments:
         yield from _moment_facts(spec)
         yield "time zone", spec.timezone.key if spec.timezone else f"yours ({now.tzinfo})"
@@ -141,18 +129,6 @@ def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
         yield "delivery", "it comes whatever happens"
     elif spec.background and not spec.plain and job.kind.has_moments:
         yield "delivery", "the bot may decide to stay silent"
-
-
-def _run_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    if spec.background:
-        yield from _background_facts(spec)
-    else:
-        yield "runs", "in the conversation"
-    yield "tools", ", ".join(("the usual ones", *spec.allowed_tools))
-    yield "skills", ", ".join(spec.skills) or "none"
-
-
-def _untrusted_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
     if spec.untrusted:
         yield "untrusted", f"set after reading: {spec.untrusted}"
 
@@ -195,41 +171,45 @@ def job_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[st
         name: written_value(getattr(job.spec, rule.attribute, own.get(name)))
         for name, rule in noun.rules.items()
     }
+    about: dict[str, object] = {"message": job.spec.message, "file": stored.path}
     if not job.kind.has_moments:
-        return fields | {"message": job.spec.message, "file": stored.path}
-    derived = {
-        "must": job.must,
-        "message": job.spec.message,
-        "file": stored.path,
-        "next": noun.next(job, now),
-    }
-    return fields | derived
-
-
-def page_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[str, object]:
-    """One job with its next three moments, if it has moments."""
-    if not stored.item.kind.has_moments:
-        return job_object(noun, stored, now)
-    enabled = stored.item.spec.enabled
-    upcoming = list(islice(noun.upcoming(stored.item, now), 3)) if enabled else []
-    return job_object(noun, stored, now) | {"upcoming": upcoming}
+        return fields | about
+    return fields | {"must": job.must} | about | {"next": noun.next(job, now)}
 
 
 def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:
+    """The jobs with their next moments, the soonest first and the paused ones last."""
     data = open_data(caller)
     report = noun.repository(data).report()
+    found = [(stored, noun.next(stored.item, data.now)) for stored in report.jobs]
+    found.sort(key=lambda each: list_order(each[0].item, each[1]))
     if "json" in given:
-        jobs = [_as_seen(each, caller) for each in report.jobs]
-        _print_report(noun, report._replace(jobs=jobs), data.now)
+        jobs = [job_object(noun, _as_seen(stored, caller), data.now) for stored, _ in found]
+        problems = {"problems": [*report.problems], "warnings": [*report.warnings]}
+        print_json({noun.form.kind.plural: jobs, **problems})
+        return
+    if found:
+        lines = [(stored.item, moment) for stored, moment in found]
+        show(listing(noun, lines, data.now, for_agent=caller.agent is not None))
+    elif report.problems:
+        show(f"No {noun.name} can run: every file has a problem.")
     else:
-        _print_list(noun, report, data.now, for_agent=caller.agent is not None)
+        show(f"No {noun.form.kind.plural}. Add one: {noun.add_example}")
+    for problem in report.problems:
+        show(plain(problem), "  ", stream=sys.stderr)
+    for warning in report.warnings:
+        note(warning)
 
 
 def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
     stored = _as_seen(noun.repository(data).get(noun.id_of(given, data)), caller)
     if "json" in given:
-        print_json(page_object(noun, stored, data.now))
+        shown, job = job_object(noun, stored, data.now), stored.item
+        if job.kind.has_moments:
+            coming = islice(noun.upcoming(job, data.now), 3) if job.spec.enabled else ()
+            shown["upcoming"] = [*coming]
+        print_json(shown)
     else:
         for_agent, file = caller.agent is not None, caller.shown(stored.path)
         show(page(noun, stored.item, file, data.now, for_agent=for_agent))
@@ -249,38 +229,3 @@ def _as_seen(stored: StoredJob[S], caller: Caller) -> StoredJob[S]:
     hidden = replace(spec, message=message, description="", first_step="")
     # The name of the file may be made of untrusted words.
     return StoredJob(replace(job, spec=hidden), stored.path.parent)
-
-
-def _print_list(
-    noun: JobNoun[S], report: RepositoryReport[S], now: datetime, *, for_agent: bool
-) -> None:
-    if report.jobs:
-        jobs = [(stored.item, moment) for stored, moment in _by_moment(noun, report, now)]
-        show(listing(noun, jobs, now, for_agent=for_agent))
-    elif report.problems:
-        show(f"No {noun.name} can run: every file has a problem.")
-    else:
-        show(f"No {noun.plural}. Add one: {noun.add_example}")
-    for problem in report.problems:
-        show(plain(problem), "  ", stream=sys.stderr)
-    for warning in report.warnings:
-        note(warning)
-
-
-def _print_report(noun: JobNoun[S], report: RepositoryReport[S], now: datetime) -> None:
-    jobs = [job_object(noun, stored, now) for stored, _ in _by_moment(noun, report, now)]
-    print_json(
-        {noun.plural: jobs, "problems": list(report.problems), "warnings": list(report.warnings)}
-    )
-
-
-def _by_moment(
-    noun: JobNoun[S], report: RepositoryReport[S], now: datetime
-) -> list[tuple[StoredJob[S], datetime | None]]:
-    """The jobs with their next moments, the soonest first and the paused ones last."""
-
-    def order(entry: tuple[StoredJob[S], datetime | None]) -> tuple[bool, bool, float, str]:
-        stored, moment = entry
-        return list_order(stored.item, moment)
-
-    return sorted(((stored, noun.next(stored.item, now)) for stored in report.jobs), key=order)

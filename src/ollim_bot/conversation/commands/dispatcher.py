@@ -9,23 +9,17 @@ from uuid import uuid4
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.commands.program import (
-    JobCommands,
-    PermissionCommands,
-    PingCommands,
-    ProgramCommands,
-    SettingCommands,
-    SetUp,
-)
-from ollim_bot.conversation.commands.sessions import (
-    Compaction,
+from ollim_bot.conversation.commands.handlers import (
     ConversationCommands,
-    CostCommands,
-    SearchCommands,
+    InquiryCommands,
+    PermissionCommands,
+    ProgramCommands,
     SessionCommands,
+    SettingCommands,
 )
-from ollim_bot.conversation.forks.commands import ForkCommands
+from ollim_bot.conversation.forks import ForkCommands
 from ollim_bot.conversation.google import GoogleConnection
+from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, answer_name, note_of
 from ollim_bot.conversation.quiet import QuietCommands
 from ollim_bot.conversation.state import ConversationState
@@ -35,7 +29,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import Accepted, CommandCall, Ended, InputEnd, InputId, Taken
-from ollim_bot.domain.runtime_config import LISTED_KEYS, PermissionMode
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import Clock
@@ -142,13 +136,6 @@ Completions = Callable[[], Awaitable[Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Immediate:
-    """Runs when it is called, also during a turn; the answer goes to the caller."""
-
-    run: Run
-
-
-@dataclass(frozen=True, slots=True)
 class Queued:
     """Runs from the inbox, in order; the answer goes into the conversation.
 
@@ -166,18 +153,14 @@ class CommandServices:
     """The services that the handlers use."""
 
     conversation: ConversationCommands
-    compaction: Compaction
     sessions: SessionCommands
-    search: SearchCommands
-    costs: CostCommands
+    inquiries: InquiryCommands
     forks: ForkCommands
     settings: SettingCommands
     permissions: PermissionCommands
-    pings: PingCommands
     quiet: QuietCommands
-    jobs: JobCommands
+    overviews: Overviews
     tasks: TaskCommands
-    set_up: SetUp
     program: ProgramCommands
     help: HelpCommands
     google: GoogleConnection
@@ -185,9 +168,11 @@ class CommandServices:
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand(CommandSpec):
-    """`completions` proposes values for an argument without fixed choices."""
+    """A handler that is not `Queued` runs when it is called, also during a turn; the answer goes to
+    the caller. `completions` proposes values for an argument without fixed choices.
+    """
 
-    handler: Callable[[CommandServices], Immediate | Queued] = field(kw_only=True)
+    handler: Callable[[CommandServices], Run | Queued] = field(kw_only=True)
     completions: Mapping[str, Callable[[CommandServices], Completions]] = field(
         default_factory=dict, kw_only=True
     )
@@ -199,27 +184,25 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
         "today",
         "What waits for you, what comes, and what is done",
-        handler=lambda to: Immediate(to.jobs.today),
+        handler=lambda to: to.overviews.showing("today"),
     ),
     SlashCommand(
         "tasks",
         "What there is to do, with a button to tick each off",
-        handler=lambda to: Immediate(to.tasks.show),
+        handler=lambda to: to.tasks.show,
     ),
     SlashCommand(
         "reminders",
         "What comes once, with its moment",
-        handler=lambda to: Immediate(to.jobs.reminders),
+        handler=lambda to: to.overviews.showing("reminders"),
     ),
     SlashCommand(
         "routines",
         "What comes again and again, with its next moment",
-        handler=lambda to: Immediate(to.jobs.routines),
+        handler=lambda to: to.overviews.showing("routines"),
     ),
     SlashCommand(
-        "runs",
-        "What ran by itself, and what came of it",
-        handler=lambda to: Immediate(to.jobs.runs),
+        "runs", "What ran by itself, and what came of it", handler=lambda to: to.inquiries.runs
     ),
     SlashCommand(
         "search",
@@ -229,24 +212,24 @@ COMMANDS: tuple[SlashCommand, ...] = (
                 "words", "all must be there; a phrase in quotes", is_required=True, takes_rest=True
             ),
         ),
-        handler=lambda to: Immediate(to.search.search),
+        handler=lambda to: to.inquiries.search,
     ),
     SlashCommand(
         "quiet",
         "Keep what can wait until later",
         (Argument("how_long", "2h, until 15:00, or off", takes_rest=True),),
-        handler=lambda to: Immediate(to.quiet.quiet),
+        handler=lambda to: to.quiet.quiet,
     ),
-    SlashCommand("help", "What I can do for you", handler=lambda to: Immediate(to.help.show)),
+    SlashCommand("help", "What I can do for you", handler=lambda to: to.help.show),
     SlashCommand(
         "setup",
         "A few questions, one at a time, so that the bot knows you",
-        handler=lambda to: Immediate(to.set_up.begin),
+        handler=lambda to: to.program.set_up,
     ),
     SlashCommand(
         "google-auth",
         "Connect your tasks, calendar and mail at Google",
-        handler=lambda to: Immediate(to.google.begin),
+        handler=lambda to: to.google.begin,
     ),
     SlashCommand(
         "fork",
@@ -255,9 +238,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         handler=lambda to: Queued(to.forks.enter, can_repeat=True),
     ),
     SlashCommand(
-        "sessions",
-        "Earlier conversations, to go back to one",
-        handler=lambda to: Immediate(to.sessions.list),
+        "sessions", "Earlier conversations, to go back to one", handler=lambda to: to.sessions.list
     ),
     SlashCommand(
         "resume",
@@ -270,7 +251,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "compact",
         "Make the conversation shorter, keeping what matters",
         (Argument("instructions", "what to keep, in your words", takes_rest=True),),
-        handler=lambda to: Queued(to.compaction.run),
+        handler=lambda to: Queued(to.conversation.compact),
     ),
     SlashCommand(
         "clear",
@@ -282,25 +263,25 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
         "interrupt",
         "Stop the answer that is being written",
-        handler=lambda to: Immediate(to.conversation.interrupt),
+        handler=lambda to: to.conversation.interrupt,
     ),
     SlashCommand(
         "model",
         "Which model answers",
         (Argument("name", "opus, sonnet, haiku, default, or a full model id", _MODELS),),
-        handler=lambda to: Immediate(to.settings.model),
+        handler=lambda to: to.settings.model,
     ),
     SlashCommand(
         "thinking",
         "How much the model thinks before it answers",
         (Argument("mode", "off, adaptive, or a number of tokens", ("off", "adaptive", "4000")),),
-        handler=lambda to: Immediate(to.settings.thinking),
+        handler=lambda to: to.settings.thinking,
     ),
     SlashCommand(
         "permissions",
         "When the agent wants a tool you have not allowed",
         (Argument("mode", "how it is decided, for now", tuple(PermissionMode)),),
-        handler=lambda to: Immediate(to.permissions.permissions),
+        handler=lambda to: to.permissions.permissions,
     ),
     SlashCommand(
         "ping-budget",
@@ -309,39 +290,35 @@ COMMANDS: tuple[SlashCommand, ...] = (
             Argument("capacity", "how many pings at most"),
             Argument("refill_rate", "minutes until one more"),
         ),
-        handler=lambda to: Immediate(to.pings.ping_budget),
+        handler=lambda to: to.settings.ping_budget,
     ),
     SlashCommand(
         "config",
         "Show or change a setting",
         (
-            Argument("key", "which setting", LISTED_KEYS),
+            Argument("key", "which setting", tuple(CONFIG_KEYS)),
             Argument("value", "its new value", takes_rest=True),
         ),
-        handler=lambda to: Immediate(to.settings.config),
+        handler=lambda to: to.settings.config,
     ),
     SlashCommand(
         "cost",
         "What today has cost, and how full the context is",
-        handler=lambda to: Immediate(to.costs.show),
+        handler=lambda to: to.inquiries.cost,
     ),
     SlashCommand(
         "doctor",
         "Whether everything is as it should be, and what to do if not",
-        handler=lambda to: Immediate(to.program.doctor),
+        handler=lambda to: lambda _: to.program.doctor(),
     ),
-    SlashCommand(
-        "version", "Which version this is", handler=lambda to: Immediate(to.program.version)
-    ),
+    SlashCommand("version", "Which version this is", handler=lambda to: to.program.version),
     SlashCommand(
         "update",
         "Put a newer version in place, after a backup, if it works",
-        handler=lambda to: Immediate(to.program.update),
+        handler=lambda to: lambda _: to.program.update(),
     ),
     SlashCommand(
-        "restart",
-        "Stop the bot and start it again",
-        handler=lambda to: Immediate(to.program.restart),
+        "restart", "Stop the bot and start it again", handler=lambda to: to.program.restart
     ),
 )
 
@@ -375,7 +352,7 @@ class CommandDispatcher:
         self._clock = clock
         handlers = {command.name: command.handler(services) for command in COMMANDS}
         self._immediate = {
-            name: one for name, one in handlers.items() if isinstance(one, Immediate)
+            name: one for name, one in handlers.items() if not isinstance(one, Queued)
         }
         self._queued = {
             **steps,
@@ -395,7 +372,7 @@ class CommandDispatcher:
             name = InputId(uuid4().hex)
             call = CommandCall(name, surface, self._clock.now(), command.name, arguments)
             if command.name in self._immediate:
-                return CommandAnswer(await self._immediate[command.name].run(call))
+                return CommandAnswer(await self._immediate[command.name](call))
             return await self._wait_for_turn(call)
         except OllimError as error:
             return CommandAnswer(str(error), is_error=True)

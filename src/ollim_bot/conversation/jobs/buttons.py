@@ -1,16 +1,16 @@
-"""The buttons on job cards."""
+"""The buttons on the cards of jobs and of due items, and the end of each Undo."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.buttons import Action, Uses
+from ollim_bot.conversation.buttons import Action, refusable
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
 from ollim_bot.conversation.jobs.echo import Post
 from ollim_bot.conversation.jobs.foreground import JobRuns
@@ -19,10 +19,22 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.due_items import MOVE, snoozed_until
+from ollim_bot.domain.due_items import (
+    DONE,
+    ITEM,
+    LET_GO,
+    MOVE,
+    NOT_TAKEN,
+    OTHER,
+    SNOOZE,
+    TAKEN,
+    UNDO,
+    snoozed_until,
+)
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import J, Job, Reminder, Routine, StoredJob
 from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.overviews import (
     CANCEL,
     ENSURE,
@@ -33,21 +45,22 @@ from ollim_bot.domain.overviews import (
     SKIP,
     SNOOZE_JOB,
     TURN,
-    next_moment,
-    skipped_moment,
 )
+from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet
-from ollim_bot.domain.schedule import Skips, occurrence_at
+from ollim_bot.domain.schedule import Skips, next_moment, occurrence_at, skipped_moment
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate, owner_did
-from ollim_bot.errors import OllimError, StorageError, WrongInput
+from ollim_bot.errors import WrongInput
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock, JobRepositories
+from ollim_bot.store.breakdowns import end_steps_undo
 from ollim_bot.store.changes import acting
-from ollim_bot.store.steps import leave_update, quiet_settings
+from ollim_bot.store.item_answers import ItemAnswers, end_undo
+from ollim_bot.store.steps import end_clear_undo, leave_update, quiet_settings
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
-
-_logger = logging.getLogger(__name__)
+from ollim_bot.store.task_undo import end_task_undo
+from ollim_bot.store.transaction import Step, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +94,8 @@ class JobButtons:
         self._manual_runs = manual_runs
         self._overviews = overviews
         self.actions: Mapping[str, Action] = {
-            RUN: Action(self._run, Uses.NOTHING),
-            SHOW: Action(self._show, Uses.NOTHING),
+            RUN: refusable(self._run),
+            SHOW: refusable(self._show),
             PAUSE: self._doing(self._pause),
             RESUME: self._doing(self._resume),
             SKIP: self._doing(self._skip),
@@ -90,14 +103,11 @@ class JobButtons:
             CANCEL: self._doing(self._cancel),
             MOVE: self._doing(self._move),
             ENSURE: self._doing(self._ensure),
-            TURN: Action(self._turn, Uses.NOTHING),
+            TURN: refusable(self._turn),
         }
 
     async def _run(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        try:
-            job = (await asyncio.to_thread(self._stored, button.data)).item
-        except OllimError as refused:
-            return CommandAnswer(str(refused), is_error=True)
+        job = (await asyncio.to_thread(self._stored, button.data)).item
         title = job.spec.short_title
         if job.why_not_by_hand:
             return CommandAnswer(job.why_not_by_hand, is_error=True)
@@ -107,10 +117,7 @@ class JobButtons:
 
     async def _show(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """Post the card of a job on an overview, with all its buttons."""
-        try:
-            job = (await asyncio.to_thread(self._stored, button.data)).item
-        except OllimError as refused:
-            return CommandAnswer(str(refused), is_error=True)
+        job = (await asyncio.to_thread(self._stored, button.data)).item
         card = await asyncio.to_thread(self._overviews.card_of, job)
         now = self._clock.now()
         name = numbered_id(now, secrets.randbits(20))
@@ -120,37 +127,30 @@ class JobButtons:
         return CommandAnswer()
 
     async def _turn(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        try:
-            is_turned = await self._overviews.turn_page(button.data)
-        except OllimError as refused:
-            return CommandAnswer(str(refused), is_error=True)
+        is_turned = await self._overviews.turn_page(button.data)
         return CommandAnswer() if is_turned else CommandAnswer(texts.BUTTON_USED, is_error=True)
 
     def _doing(self, do: Callable[[str], _Done]) -> Action:
         """An action that calls `do` in a thread, because `do` waits for the disk."""
 
         async def run(_: str, message: ChatMessage, button: Button) -> CommandAnswer:
-            try:
-                done = await asyncio.to_thread(do, button.data)
-            except OllimError as refused:
-                return CommandAnswer(str(refused), is_error=True)
+            done = await asyncio.to_thread(do, button.data)
             if not done.is_left:
                 update = self._update(done.text)
-                try:
-                    await self._store.transact(lambda tx: leave_update(tx, update))
-                except StorageError:  # what was clicked is done all the same
-                    _logger.warning("The agent could not be told of a click", exc_info=True)
-            is_overview = message.card is not None and bool(message.card.lines)
-            try:
-                if not is_overview:
-                    await self._post(replace(message, text=done.card.text, card=done.card))
-                await self._overviews.refresh()
-            except StorageError:  # as above, it is done
-                _logger.warning("A click could not be shown on its card", exc_info=True)
-                return CommandAnswer(done.text)
-            return CommandAnswer(done.text, is_shown=True)
+                telling = self._store.transact(lambda tx: leave_update(tx, update))
+                await unless_refused("The agent could not be told of a click", telling)
+            # What was clicked is done all the same.
+            showing = self._show_done(message, done.card)
+            is_shown = await unless_refused("A click could not be shown on its card", showing)
+            return CommandAnswer(done.text, is_shown=is_shown or False)
 
-        return Action(run, Uses.NOTHING)
+        return refusable(run)
+
+    async def _show_done(self, message: ChatMessage, card: Card) -> bool:
+        if message.card is None or not message.card.lines:
+            await self._post(replace(message, text=card.text, card=card))
+        await self._overviews.refresh()
+        return True
 
     def _pause(self, name: str) -> _Done:
         job = self._amended(self._stored(name).item, {"enabled": False})
@@ -265,3 +265,77 @@ class JobButtons:
             leave_update(tx, update)
 
         self._store.run(step)
+
+
+# Bounds how late a sleep of the machine, or a set clock, is noticed. In seconds.
+_LONGEST_SLEEP = 10.0
+_WITH_UNDO = ("due_items", "cleared", "task_undos", "breakdowns")
+
+
+class ItemButtons:
+    """Answers due items by their buttons; only the first click counts."""
+
+    def __init__(self, items: ItemAnswers, clock: Clock) -> None:
+        self._items = items
+        self._clock = clock
+        self.actions: Mapping[str, Action] = {
+            DONE: self._answering(Answer.DONE),
+            TAKEN: self._answering(Answer.TAKEN),
+            NOT_TAKEN: self._answering(Answer.NOT_TAKEN),
+            LET_GO: self._answering(Answer.LET_GO),
+            SNOOZE: self._answering(Answer.SNOOZED),
+            f"{MOVE}:{ITEM}": self._answering(Answer.MOVED),
+            f"{UNDO}:{ITEM}": refusable(self._take_back),
+        }
+
+    def _answering(self, answer: Answer) -> Action:
+        async def run(surface: str, __: ChatMessage, button: Button) -> CommandAnswer:
+            key, wait = button.data.removeprefix(f"{ITEM}:").partition(":")[::2]
+            now, (kind, _, words) = self._clock.now(), wait.partition(":")
+            until = None
+            if wait:
+                until = parse_moment(words, now) if kind == OTHER else snoozed_until(wait, now)
+            item = await self._items.answer(key, answer, surface, until)
+            return CommandAnswer() if item else CommandAnswer(texts.BUTTON_USED, is_error=True)
+
+        return refusable(run)
+
+    async def _take_back(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
+        await self._items.take_back(button.data.partition(":")[2], surface)
+        return CommandAnswer()
+
+
+class UndoExpiry:
+    """Removes the Undo of answered items, tasks and `/clear` from the log when its time is over."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        with self._store.changes(*_WITH_UNDO) as has_changed:
+            while True:
+                has_changed.clear()
+                await wait_until_set(has_changed, self._clock, await self._seconds_left())
+
+    async def _seconds_left(self) -> float | None:
+        """Remove what is over; returns when to look again, None if no Undo is left."""
+        now = self._clock.now().astimezone(UTC)
+        ends = await self._store.read(lambda tx: _ends(tx, now))
+        for end in dict.fromkeys(end for until, end in ends if until <= now):
+            await self._store.transact(end)
+        left = [(until - now).total_seconds() for until, _ in ends if until > now]
+        return min(*left, _LONGEST_SLEEP) if left else None
+
+
+def _ends(tx: Transaction, now: datetime) -> list[tuple[datetime, Step[None]]]:
+    """When each Undo ends that a message offers, and the step that removes it."""
+    cleared = tx.cleared.get().undo_left(now)
+    found: list[tuple[datetime | None, Step[None]]] = [
+        *((each.undo_until, end_undo) for each in tx.due_items.with_undo()),
+        *((each.until, end_task_undo) for each in tx.task_undos.get().undos),
+        *((each.undo_until, end_steps_undo) for each in tx.breakdowns.get().known),
+        (None if cleared is None else now + cleared, end_clear_undo),
+    ]
+    return [(until.astimezone(UTC), end) for until, end in found if until is not None]

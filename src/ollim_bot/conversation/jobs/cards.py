@@ -52,22 +52,20 @@ def job_card(
     may be held back has a button that orders it. A webhook is shown with its address at
     `webhook_port` and with what it may do.
     """
-    end = _end_of_quiet(job, now, quiet)
+    end = None
+    if quiet is not None and isinstance(job, Reminder) and job.spec.enabled:
+        due = job.due(now.tzinfo or UTC)
+        end = quiet_until(quiet, due) if due > now else None
     buttons = () if end is None else (move_button(job.spec.id, end),)
     if may_be_held_back(job):
         buttons = (ensure_button(job), *buttons)
     title = f"{job.kind.capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
     facts = facts_of(job, webhook_port) if isinstance(job, CalledJob) else ()
-    lines = [*_lines(job, now, is_quiet=end is not None), *facts, *_powers(job, skill_tools)]
+    lines = [*_lines(job, now, is_quiet=end is not None), *facts]
+    lines += [f"Skills: {_codes(job.spec.skills)}"] if job.spec.skills else []
+    added = skill_tools if job.spec.background else ()
+    lines += _tools(tuple(dict.fromkeys((*job.spec.allowed_tools, *added))))
     return Card(title, "\n".join(lines), buttons=(*buttons, *_undo(key)), job=job.spec.id)
-
-
-def _end_of_quiet(job: Job, now: datetime, quiet: QuietSettings | None) -> datetime | None:
-    """When the quiet ends that the reminder comes in; None if it comes in none."""
-    if quiet is None or not isinstance(job, Reminder) or not job.spec.enabled:
-        return None
-    due = job.due(now.tzinfo or UTC)
-    return quiet_until(quiet, due) if due > now else None
 
 
 def cancelled_card(kind: str, title: str, key: str | None, *, was_new: bool = False) -> Card:
@@ -139,13 +137,6 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
         yield f"{MAY_BE_HELD_BACK}."
     if job.spec.set_by:
         yield f"Set by {job.spec.set_by} in the background, within the ping budget."
-
-
-def _powers(job: Job, skill_tools: tuple[str, ...]) -> Iterator[str]:
-    if job.spec.skills:
-        yield f"Skills: {_codes(job.spec.skills)}"
-    added = skill_tools if job.spec.background else ()
-    yield from _tools(tuple(dict.fromkeys((*job.spec.allowed_tools, *added))))
 
 
 def _tools(tools: tuple[str, ...]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import Job, Reminder
+from ollim_bot.domain.jobs import Job, Reminder, is_silent_initiative
 from ollim_bot.domain.permissions import FILE_ARGUMENTS
 from ollim_bot.domain.shared_files import FileChange, JobFile, ProfileFile, SharedFile
 from ollim_bot.domain.taint import marked_taint, untrusted_message
@@ -36,6 +36,7 @@ from ollim_bot.domain.text import literal, one_line
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
 from ollim_bot.store.changes import FileChanges, is_watched
 from ollim_bot.store.job_checker import JobFileChecker
@@ -136,17 +137,17 @@ class ChangeEcho:
         text = f"Undone. “{literal(name)}” {left}."
         told = f"undone: {one_line(str(file), _LONGEST_NAME)} {left}."
         update = owner_did(self.clock.now(), told, f"undo-{button.data}")
-        try:
-            await self.store.transact(lambda tx: leave_update(tx, update))
-        except StorageError:  # the Undo is done, and the file shows it
-            _logger.exception("The agent could not be told of an undone change")
+        # The Undo is done all the same, and the file shows it.
+        telling = self.store.transact(lambda tx: leave_update(tx, update))
+        await unless_refused("The agent could not be told of an undone change", telling)
         card = Card(f"Undone. “{name}” {left}.")
-        try:
+
+        async def show() -> bool:
             await self.post(replace(message, text=card.text, card=card))
-        except StorageError:  # the Undo is done all the same
-            _logger.warning("An Undo could not be shown on its card", exc_info=True)
-            return CommandAnswer(text)
-        return CommandAnswer(text, is_shown=True)
+            return True
+
+        is_shown = await unless_refused("An Undo could not be shown on its card", show())
+        return CommandAnswer(text, is_shown=is_shown or False)
 
 
 class ChangeWatch:
@@ -168,10 +169,9 @@ class ChangeWatch:
         async def noted(call: ToolCall) -> Refusal | None:
             refusal = await gate(call)
             if refusal is None and call.tool in WRITING:
-                try:
-                    await asyncio.to_thread(self._note_writing, call)
-                except StorageError:  # it is kept when the tool has written
-                    _logger.warning("A write of the agent could not be noted", exc_info=True)
+                # It is kept when the tool has written.
+                noting = asyncio.to_thread(self._note_writing, call)
+                await unless_refused("A write of the agent could not be noted", noting)
             return refusal
 
         return noted
@@ -257,12 +257,10 @@ class ChangeWatch:
 
     async def _look(self, job: str, *, in_fork: bool, is_end: bool) -> None:
         """Show changes, at the end also tasks. A failure is logged, and does not stop the turn."""
-        try:
-            await self.show_commands(job, in_fork=in_fork)
-            if is_end:
-                await self._echo.show_tasks(in_fork=in_fork)
-        except StorageError:
-            _logger.exception("The owner could not be told of a change")
+        sentence = "The owner could not be told of a change"
+        await unless_refused(sentence, self.show_commands(job, in_fork=in_fork))
+        if is_end:
+            await unless_refused(sentence, self._echo.show_tasks(in_fork=in_fork))
         for watched in [each for each in self._watched.values() if each.is_writing]:
             try:
                 text, card = await asyncio.to_thread(self._written, watched)
@@ -291,7 +289,7 @@ class ChangeWatch:
             return text_card(file, watched.before or "", after or "", is_new=is_new, key=key)
         if after is None:
             job = self._echo.files.read(file, last or "").job
-            if _is_silent(job):
+            if is_silent_initiative(job):
                 return None
             title = str(file) if job is None else job.spec.title
             was_new = is_new and last is not None
@@ -300,7 +298,7 @@ class ChangeWatch:
         if file.is_skill:
             before, tools = watched.before or "", reading.tools
             return text_card(file, before, after, is_new=is_new, key=key, tools=tools)
-        if reading.job is None or _is_silent(reading.job):
+        if reading.job is None or is_silent_initiative(reading.job):
             return None
         quiet = self._echo.store.query(quiet_settings)
         tools = self._echo.files.tools_of_skills(reading.job.spec.skills)
@@ -369,8 +367,3 @@ class ChangeWatch:
             _logger.exception("A change of %s cannot be undone", change.file)
             return False
         return True
-
-
-def _is_silent(job: Job | None) -> bool:
-    """Whether a run set the job that may not ping, and so shows nothing by a card either."""
-    return job is not None and job.spec.set_by is not None and not job.spec.allow_ping

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ollim_bot.conversation.background_attempt import AttemptOutcome, end_facts
+from ollim_bot.conversation.background_attempt import BUDGET_USED_UP, AttemptOutcome, end_facts
 from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.conversation.message_poster import MessagePoster, answer_of
 from ollim_bot.conversation.notices import DiskGate
@@ -88,8 +88,17 @@ class ForegroundJobs:
         self._waiting[name] = end
         try:
             turn = JobTurn.of(job, name, self._clock.now(), late_since)
-            ended = await self._state.transact(lambda tx: _accept(tx, turn))
-            return ended or await end
+
+            def accept(tx: Transaction) -> OccurrenceState | None:
+                """How it ended, if it was accepted before and has ended."""
+                story = tx.ledger.story(occurrence)
+                if not tx.inbox.has(name):
+                    after = replace(turn, late_since=None, has_waited=True)
+                    tx.inbox.append(Accepted(turn.at, after if story.held else turn))
+                    return None
+                return story.state if story.end is not None else None
+
+            return await self._state.transact(accept) or await end
         finally:
             self._waiting.pop(name, None)
 
@@ -117,8 +126,11 @@ class ForegroundJobs:
         """Write the `running` row, before the agent is asked."""
         run.label, run.late_since = turn.title, turn.as_of(run.began).late_since
         run.waited_since = turn.waited_since
-        run.job = await asyncio.to_thread(self._job_of, turn)
-        session = run.session
+        session, jobs = run.session, self._repositories.of(turn.kind)
+        try:
+            run.job = (await asyncio.to_thread(jobs.get, turn.job)).item
+        except OllimError:
+            _logger.warning("The job of a turn is gone", exc_info=True)
 
         def step(tx: Transaction) -> None:
             story = tx.ledger.story(Occurrence.parse(turn.id))
@@ -159,15 +171,6 @@ class ForegroundJobs:
         if waiting is not None and not waiting.done():
             waiting.set_result(state)
 
-    def _job_of(self, turn: JobTurn) -> Job | None:
-        """The job of the turn; None if its file is gone."""
-        try:
-            job: Job = self._repositories.of(turn.kind).get(turn.job).item
-        except OllimError:
-            _logger.warning("The job of a turn is gone", exc_info=True)
-            return None
-        return job
-
 
 class JobRuns:
     """The occurrences that run now, and the jobs that the owner wants to run now.
@@ -201,17 +204,6 @@ class JobRuns:
         return job
 
 
-def _accept(tx: Transaction, turn: JobTurn) -> OccurrenceState | None:
-    """Accept the turn once. Returns how it ended, if it was accepted before and has ended."""
-    if not tx.inbox.has(turn.id):
-        if tx.ledger.story(Occurrence.parse(turn.id)).held:
-            turn = replace(turn, late_since=None, has_waited=True)
-        tx.inbox.append(Accepted(turn.at, turn))
-        return None
-    state = tx.ledger.story(Occurrence.parse(turn.id)).state
-    return state if state is not None and state.is_end else None
-
-
 def _row(
     tx: Transaction, turn: JobTurn, state: OccurrenceState, facts: Mapping[str, object]
 ) -> LedgerRow:
@@ -219,7 +211,6 @@ def _row(
 
 
 _NOT_KEPT = "The disk cannot be written, so this is not kept."
-_BUDGET_USED_UP = "the ping budget is used up"
 
 
 class PlainDelivery:
@@ -291,27 +282,27 @@ class PlainDelivery:
         While it is quiet, the message waits for the digest. Without a token the text is left for
         the agent. All of it is one step, so that no crash leads to a second message.
         """
-        await self._gate.commit(lambda tx: self._deliver_call(tx, hook, occurrence))
 
-    def _deliver_call(self, tx: Transaction, hook: CalledJob, occurrence: Occurrence) -> None:
-        message = _message(hook, occurrence, tx.webhook_deliveries.get(occurrence), tx.now)
-        facts: dict[str, object] = {"job": hook.spec.title, "untrusted": taint_of_job(hook).mark}
-        state = OccurrenceState.DONE
-        if tx.budget.take(lambda budget: budget.spent_by(occurrence.id, tx.now)):
-            self._poster.hold_or_add(tx, message, Sender(Charge.TOKEN))
-            facts |= {**PLAINLY, "pings": [message.id]}
-        else:
-            # One update for each hook: its callers decide how often this happens.
-            text = shortened(" ".join(message.text.split()), 500)
-            said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}."
-            said = f"{said} Its text: {text}"
-            source = message.untrusted.source if message.untrusted else ""
-            unsaid = PendingUpdate(message.at, said, f"budget {hook.spec.id}", source)
-            leave_update(tx, unsaid)
-            why = {"silent_because": _BUDGET_USED_UP, "report": unsaid.message}
-            state = OccurrenceState.SKIPPED
-            facts |= {"reason": SkipReason.BUDGET.value, **why}
-        tx.ledger.append(LedgerRow(tx.now, state.value, occurrence, facts))
+        def step(tx: Transaction) -> None:
+            message = _message(hook, occurrence, tx.webhook_deliveries.get(occurrence), tx.now)
+            state, mark = OccurrenceState.DONE, taint_of_job(hook).mark
+            facts: dict[str, object] = {"job": hook.spec.title, "untrusted": mark}
+            if tx.budget.take(lambda budget: budget.spent_by(occurrence.id, tx.now)):
+                self._poster.hold_or_add(tx, message, Sender(Charge.TOKEN))
+                facts |= {**PLAINLY, "pings": [message.id]}
+            else:
+                # One update for each hook: its callers decide how often this happens.
+                text = shortened(" ".join(message.text.split()), 500)
+                said = f"“{message.job}” was called and not shown, because {BUDGET_USED_UP}."
+                said = f"{said} Its text: {text}"
+                source = message.untrusted.source if message.untrusted else ""
+                leave_update(tx, PendingUpdate(tx.now, said, f"budget {hook.spec.id}", source))
+                state = OccurrenceState.SKIPPED
+                facts["reason"] = SkipReason.BUDGET.value
+                facts |= {"silent_because": BUDGET_USED_UP, "report": said}
+            tx.ledger.append(LedgerRow(tx.now, state.value, occurrence, facts))
+
+        await self._gate.commit(step)
 
 
 def _message(

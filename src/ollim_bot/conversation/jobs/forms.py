@@ -6,7 +6,6 @@ What the form does not change stays as it is in the file, byte for byte.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -22,11 +21,10 @@ from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.job_fields import JobField, lengths
 from ollim_bot.domain.job_form import (
-    NO,
     TEXT,
     WHEN,
-    YES,
     JobForm,
     address_of,
     dated,
@@ -38,7 +36,7 @@ from ollim_bot.domain.job_form import (
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, JobText, Reminder, Routine
 from ollim_bot.domain.moments import length_text, parse_length
-from ollim_bot.domain.overviews import CANCEL, PAUSE, RESUME, RUN, SKIP, skipped_moment
+from ollim_bot.domain.overviews import CANCEL, PAUSE, RESUME, RUN, SKIP
 from ollim_bot.domain.phrases.durations import normalized, parse_duration
 from ollim_bot.domain.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.domain.phrases.rhythm import Ends, bounded, parse_rhythm, split_ends
@@ -52,17 +50,11 @@ from ollim_bot.domain.repeats import (
     Rhythm,
     read_rhythm,
 )
-from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.schedule import ScheduledJob, skipped_moment
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
-from ollim_bot.errors import (
-    BadPhrase,
-    ChangedMeanwhile,
-    NotFound,
-    OllimError,
-    StorageError,
-    WrongInput,
-)
+from ollim_bot.errors import BadPhrase, ChangedMeanwhile, NotFound, OllimError, WrongInput
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store import frontmatter
 from ollim_bot.store.changes import acting
@@ -76,6 +68,7 @@ from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store, changes_of
 
 FILE = "file"
+_SEPARATORS = re.compile(r"[,;]|\band\b")
 _CRON = re.compile(r"[\d*/,-]+ [\d*/,-]+( \S+){3}", re.ASCII)
 _NO_END = "What follows its answer has no end. Leave this empty."
 
@@ -96,22 +89,6 @@ class EditedFile(NamedTuple):
     job: Job
 
 
-def edited_by_fields(
-    job: Job, text: str, typed: Mapping[str, str], now: datetime, quiet: QuietHours | None
-) -> EditedFile:
-    """The file `text` of the job with the typed fields, by their names in the form.
-
-    `quiet` are the owner's quiet hours. Raises `WrongField`.
-    """
-    body = typed[TEXT].strip() if TEXT in typed else None
-    return _edited(job, text, _changes(job, typed, now, quiet), body)
-
-
-def without_mark(job: Job, text: str) -> EditedFile:
-    """The file `text` of the job without the mark of untrusted words. Raises `WrongField`."""
-    return _edited(job, text, {"untrusted": None})
-
-
 def _edited(
     job: Job, text: str, changes: Mapping[str, object], body: str | None = None
 ) -> EditedFile:
@@ -122,37 +99,17 @@ def _edited(
     reading = read_text(JOB_TYPES[job.kind], after)
     if reading.job is None:
         problem = next((each for each in reading.problems if each.field), reading.problems[0])
-        raise WrongField(form_field(problem), f"{problem.complaint()}.")
+        name = TEXT if problem.field is None else problem.field
+        if name in ("run-at", *RHYTHM_FIELDS) and name not in ("until", "times"):
+            name = WHEN
+        is_shown = name in (TEXT, WHEN, "until", "times") or name in _typed_fields(job.kind)
+        raise WrongField(name if is_shown else FILE, f"{problem.complaint()}.")
     return EditedFile(after, reading.job)
-
-
-def edited_as_file(kind: JobKind, before: str, typed: str) -> EditedFile:
-    """The whole file as it was typed, with the line ends of the file.
-
-    Raises `WrongField` with all problems, each with its line.
-    """
-    text = plain_lines(typed).replace("\n", "\r\n" if "\r\n" in before else "\n")
-    reading: JobReading[Job] = read_text(JOB_TYPES[kind], text)
-    if reading.job is None:
-        raise WrongField(FILE, "\n".join(map(by_line, reading.problems)))
-    return EditedFile(text, reading.job)
 
 
 def by_line(problem: FieldProblem) -> str:
     where = "" if problem.line is None else f"Line {problem.line}: "
     return f"{where}{problem.complaint()}."
-
-
-def form_field(problem: FieldProblem) -> str:
-    """The field of the form that has the problem; a field that the form has not is the file's."""
-    name = problem.field
-    if name is None:
-        return TEXT
-    if name in ("until", "times"):
-        return name
-    if name in (*RHYTHM_FIELDS, "run-at"):
-        return WHEN
-    return name if name in (*_READERS, "enabled") else FILE
 
 
 def mark_in(text: str) -> str:
@@ -169,7 +126,8 @@ def _changes(
     job: Job, typed: Mapping[str, str], now: datetime, quiet: QuietHours | None
 ) -> dict[str, object]:
     there = now.astimezone(job.spec.zone(now.tzinfo or UTC))
-    changes = {name: _READERS[name](typed[name].strip()) for name in _READERS if name in typed}
+    fields = _typed_fields(job.kind)
+    changes = {name: _read(fields[name], typed[name].strip()) for name in fields if name in typed}
     if isinstance(job, Reminder) and WHEN in typed:
         try:
             changes["run-at"] = moment_to_keep(typed[WHEN], there)
@@ -217,20 +175,14 @@ def _read_rhythm(words: str, now: datetime, quiet: QuietHours | None) -> tuple[R
         return rhythm, split_ends(normalized(said), now.date())[1]
     except BadPhrase as bad:
         if said.startswith(REPEATS):
-            try:
-                return _as_written(said)
-            except WrongInput:
-                pass
+            with suppress(WrongInput):
+                rhythm = read_rhythm(said)
+                if not isinstance(rhythm, Repeat):
+                    return rhythm, Ends()
+                return rhythm, Ends(rhythm.start, rhythm.until, rhythm.times)
         raise WrongField(WHEN, str(bad), bad.readings) from None
     except WrongInput as wrong:
         raise WrongField(WHEN, f"{wrong}.") from None
-
-
-def _as_written(text: str) -> tuple[Rhythm, Ends]:
-    rhythm = read_rhythm(text)
-    if isinstance(rhythm, Repeat):
-        return rhythm, Ends(rhythm.start, rhythm.until, rhythm.times)
-    return rhythm, Ends()
 
 
 def _kept_start(before: Rhythm, after: Rhythm) -> date | None:
@@ -271,9 +223,17 @@ def _count(words: str) -> int | None:
     return int(words)
 
 
-def _lengths(words: str) -> object:
-    found = [_length(each.strip()) for each in re.split(r"[,;]|\band\b", words) if each.strip()]
-    return found or None
+def _typed_fields(kind: JobKind) -> Mapping[str, JobField]:
+    return {name: each for name, each in JOB_TYPES[kind].rules.items() if each.form}
+
+
+def _read(field: JobField, typed: str) -> object:
+    """The value for the file; None if the file has no such line."""
+    if field.form and field.form.choices:
+        return {name: in_file for name, _, in_file in field.form.choices}.get(typed, typed)
+    if field.read is lengths:
+        return [_length(each.strip()) for each in _SEPARATORS.split(typed) if each.strip()] or None
+    return " ".join(typed.split()) or None
 
 
 def _length(words: str) -> str:
@@ -287,23 +247,6 @@ def _length(words: str) -> str:
         raise WrongField(
             "before", f"`{words[:40]}` is not a length such as `30m`, `2h` or `1d`."
         ) from None
-
-
-def _off(value: str) -> object:
-    """What switches off what is on by itself; it is on without a line in the file."""
-    return None if value == YES else False
-
-
-_READERS: Mapping[str, Callable[[str], object]] = {
-    "description": lambda words: " ".join(words.split()) or None,
-    "nag": lambda words: words or None,
-    "first-step": lambda words: " ".join(words.split()) or None,
-    "before": _lengths,
-    "kind": lambda value: None if value == NO else value,
-    "must": {YES: True, NO: False}.get,
-    "quiet": _off,
-    "enabled": _off,
-}
 
 
 Difference = Callable[[ScheduledJob | None, ScheduledJob | None], Awaitable[str]]
@@ -329,8 +272,6 @@ _KEEPS_MARK = (
 )
 _KEEPS_ID = "The id stays as it is: with another id it would be another job."
 _WRONG_FILE = "The file is not right. Mend it below."
-
-_logger = logging.getLogger(__name__)
 
 
 class _Stored(NamedTuple):
@@ -368,7 +309,7 @@ class JobFormView:
 
     async def look(self, asked: Mapping[str, str]) -> JobForm:
         key = asked.get("id", "")
-        form = await asyncio.to_thread(self._form, key)
+        form = await asyncio.to_thread(lambda: self._form_of(self._stored(key), key))
         change = await self._store.read(lambda tx: tx.changes.find(asked.get("change", "")))
         if change is not None and change.place == f"{form.kind.plural}/{form.file.name}":
             return form.with_typed(_FORMER, {}, change.before)
@@ -408,18 +349,16 @@ class JobFormView:
             return Preview()
         after, now = with_plan_of(edited.job, before.job), self._clock.now()
         coming = ", then ".join(dated(each, now) for each in next_moments(after, now))
-        when = when_in_words(after, now)
-        is_once = isinstance(after, Reminder) or not coming
-        words = when if is_once else f"{when}. Next: {coming}"
-        difference, was, is_to_be = "", _scheduled(before.job), _scheduled(after)
-        try:
-            difference = await self._difference(was, is_to_be) if was or is_to_be else ""
-        except StorageError:  # the moment is right all the same
-            _logger.warning("The week could not be rehearsed for a draft", exc_info=True)
+        words = when_in_words(after, now)
+        if coming and not isinstance(after, Reminder):
+            words = f"{words}. Next: {coming}"
+        difference, was, is_to_be = None, _scheduled(before.job), _scheduled(after)
+        if was or is_to_be:
+            # The moment is right all the same.
+            rehearsing = self._difference(was, is_to_be)
+            why = "The week could not be rehearsed for a draft"
+            difference = await unless_refused(why, rehearsing)
         return Preview(tuple(filter(None, (words, difference))))
-
-    def _form(self, key: str) -> JobForm:
-        return self._form_of(self._stored(key), key)
 
     def _form_of(self, stored: _Stored, key: str) -> JobForm:
         now = self._clock.now()
@@ -432,13 +371,14 @@ class JobFormView:
         if isinstance(job, Routine):
             skips = self._store.query(lambda tx: tx.skips.get())
             is_skipped = skipped_moment(job, skips, now) is not None
-        return form_of(job, key, stored.file, now, is_skipped=is_skipped)
+        fields = JOB_TYPES[job.kind].rules.values()
+        return form_of(job, fields, key, stored.file, now, is_skipped=is_skipped)
 
     def _stored(self, key: str) -> _Stored:
         """The job with this id, of any kind. Raises `NotFound` or `WrongInput`."""
         kind, colon, job_id = key.partition(":")
-        is_named = bool(colon) and kind in [*JobKind]
-        kinds, job_id = ([JobKind(kind)], job_id) if is_named else ([*JobKind], key)
+        kinds = [JobKind(kind)] if colon and kind in [*JobKind] else [*JobKind]
+        job_id = job_id if len(kinds) == 1 else key
         found: dict[JobKind, JobText] = {}
         for each in kinds:
             with suppress(NotFound):
@@ -467,8 +407,7 @@ class JobFormView:
         shown = ChatMessage(MessageId("job"), now, Author.PROGRAM, card.text, card=card)
         answer = await self._press_on(surface, shown, button.custom_id, "")
         is_gone = action == "delete" and not answer.is_error
-        go = "/today" if is_gone else ""
-        return ViewAnswer(answer.text, answer.is_error, go=go)
+        return ViewAnswer(answer.text, answer.is_error, go="/today" if is_gone else "")
 
     async def _write(self, action: str, fields: Mapping[str, str]) -> ViewAnswer:
         """Save what was typed, or keep it as a draft if the file has changed."""
@@ -477,29 +416,22 @@ class JobFormView:
         except ChangedMeanwhile:
             if action == MY_WORDS:
                 raise WrongInput(_NOT_SHOWN) from None
-            return self._conflict(fields)
+            while len(self._drafts) >= 20:
+                del self._drafts[next(iter(self._drafts))]
+            name = secrets.token_hex(8)
+            self._drafts[name] = fields
+            address = address_of(fields.get("id", ""))
+            return ViewAnswer(_CONFLICT, is_error=True, go=f"{address}?draft={name}")
         if not is_changed:
             return ViewAnswer("Nothing was changed.")
         now = self._clock.now()
         moments = next_moments(job, now)
-        when = f", {dated(moments[0], now)}" if moments else ""
-        text = f"Saved: {job.spec.short_title}{when}."
-        told = f"changed: {job.spec.short_title}{when}."
-        update = owner_did(self._clock.now(), told, secrets.token_hex(4))
-        try:
-            await self._store.transact(lambda tx: leave_update(tx, update))
-        except StorageError:  # the file is saved, and shows it
-            _logger.warning("The agent could not be told of an edit", exc_info=True)
-        return ViewAnswer(text, go=address_of(fields.get("id", "")))
-
-    def _conflict(self, fields: Mapping[str, str]) -> ViewAnswer:
-        """Keep what was typed, and lead to the form that shows it beside what the file has."""
-        while len(self._drafts) >= 20:
-            del self._drafts[next(iter(self._drafts))]
-        name = secrets.token_hex(8)
-        self._drafts[name] = fields
-        address = address_of(fields.get("id", ""))
-        return ViewAnswer(_CONFLICT, is_error=True, go=f"{address}?draft={name}")
+        what = f"{job.spec.short_title}{f', {dated(moments[0], now)}' if moments else ''}."
+        update = owner_did(now, f"changed: {what}", secrets.token_hex(4))
+        # The file is saved, and shows it.
+        telling = self._store.transact(lambda tx: leave_update(tx, update))
+        await unless_refused("The agent could not be told of an edit", telling)
+        return ViewAnswer(f"Saved: {what}", go=address_of(fields.get("id", "")))
 
     def _save(self, action: str, fields: Mapping[str, str]) -> tuple[Job, bool]:
         """Write the file with what was typed; whether anything has changed."""
@@ -525,16 +457,21 @@ class JobFormView:
         if fields.get("version", "") != stored.file.version:
             raise ChangedMeanwhile(stored.file.name)
         if action == SAVE_FILE:
-            typed = fields.get(FILE, "")
-            return stored, edited_as_file(stored.kind, stored.file.text, typed)
+            ends = "\r\n" if "\r\n" in stored.file.text else "\n"
+            text = plain_lines(fields.get(FILE, "")).replace("\n", ends)
+            reading: JobReading[Job] = read_text(JOB_TYPES[stored.kind], text)
+            if reading.job is None:
+                raise WrongField(FILE, "\n".join(map(by_line, reading.problems)))
+            return stored, EditedFile(text, reading.job)
         if stored.job is None:
             raise WrongField(FILE, _WRONG_FILE)
         if action == MY_WORDS:
-            return stored, without_mark(stored.job, stored.file.text)
-        typed_fields = _typed(self._form_of(stored, key), fields)
+            return stored, _edited(stored.job, stored.file.text, {"untrusted": None})
+        typed = _typed(self._form_of(stored, key), fields)
         quiet = self._store.query(quiet_settings).hours
-        now = self._clock.now()
-        return stored, edited_by_fields(stored.job, stored.file.text, typed_fields, now, quiet)
+        changes = _changes(stored.job, typed, self._clock.now(), quiet)
+        body = typed[TEXT].strip() if TEXT in typed else None
+        return stored, _edited(stored.job, stored.file.text, changes, body)
 
 
 def _typed(form: JobForm, fields: Mapping[str, str]) -> Mapping[str, str]:
@@ -546,5 +483,4 @@ def _typed(form: JobForm, fields: Mapping[str, str]) -> Mapping[str, str]:
 
 def _scheduled(job: Job | None) -> ScheduledJob | None:
     """The job as the week has it: None if it does not come by itself, or is paused."""
-    is_coming = isinstance(job, Routine | Reminder) and job.spec.enabled
-    return job if is_coming and isinstance(job, Routine | Reminder) else None
+    return job if isinstance(job, Routine | Reminder) and job.spec.enabled else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import (
     AsyncIterator,
@@ -29,13 +28,13 @@ from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.tasks import DueTasks
 from ollim_bot.conversation.views import ReadHeartbeat
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.calendar_events import EVENT_TEXT
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.costs import PAST
 from ollim_bot.domain.day import DayView, day_of, gauge
 from ollim_bot.domain.due_items import undo_button
-from ollim_bot.domain.event_cards import EVENT_TEXT
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.job_kinds import JobKind
@@ -49,25 +48,21 @@ from ollim_bot.domain.job_list import (
     past_of,
     since_when,
 )
-from ollim_bot.domain.jobs import J, Job, Reminder, Routine, StoredJob, list_order
+from ollim_bot.domain.jobs import J, Job, Routine, list_order
 from ollim_bot.domain.moments import elapsed, midnight_after
-from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.overviews import (
     Listed,
     OpenOverviews,
     ShownOverview,
-    closed,
     hidden_on_page,
     jobs_card,
-    skipped_moment,
     still_today,
     today_overview,
 )
 from ollim_bot.domain.run_history import RunStory
-from ollim_bot.domain.schedule import ScheduledJob, Skips
+from ollim_bot.domain.schedule import NextMoments, ScheduledJob, Skips, skipped_moment
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.views import Preview, ViewAnswer
-from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, JobRepositories, JobRepository
 from ollim_bot.store.day_receipts import TodayReceipts
 from ollim_bot.store.steps import quiet_settings
@@ -78,8 +73,6 @@ from ollim_bot.store.transaction import Transaction
 MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
 _TODAY = "today"
 _ABOUT = "an overview, with text that the owner may not have written"
-
-_logger = logging.getLogger(__name__)
 
 
 class _Drawn(NamedTuple):
@@ -169,21 +162,15 @@ class Overviews:
                     await has_opened.wait()
 
     async def refresh(self) -> bool:
-        """Redraw the open overviews; False if none is open. Never raises `StorageError`."""
+        """Redraw the open overviews; False if none is open."""
         # What was drawn first must not be put up last.
         async with self._one_at_a_time:
-            try:
-                open_ = await self._store.read(lambda tx: tx.overviews.get())
-                for kind, message_id in open_.messages.items():
-                    now = self._clock.now()
-                    drawing = (
-                        partial(self._today, is_kept=True) if kind == _TODAY else self._kinds[kind]
-                    )
-                    drawn = await asyncio.to_thread(drawing, now)
-                    await self._put_up(kind, MessageId(message_id), drawn)
-            except StorageError:
-                _logger.warning("An overview could not be brought up to date", exc_info=True)
-                return True
+            open_ = await self._store.read(lambda tx: tx.overviews.get())
+            for kind, message_id in open_.messages.items():
+                drawing = partial(self._today, is_kept=True)
+                draw = drawing if kind == _TODAY else self._kinds[kind]
+                drawn = await asyncio.to_thread(draw, self._clock.now())
+                await self._put_up(kind, MessageId(message_id), drawn)
             return bool(open_.messages)
 
     async def turn_page(self, last: str) -> bool:
@@ -219,7 +206,7 @@ class Overviews:
         message_id = tx.overviews.get().messages.get(kind)
         message = tx.messages.get(MessageId(message_id)) if message_id else None
         if message is not None and message.card is not None:
-            self._put(tx, message.id, _Drawn(closed(message.card), message.untrusted))
+            self._put(tx, message.id, _Drawn(message.card._replace(buttons=()), message.untrusted))
         tx.overviews.change(lambda open_: _with(open_, kind, None))
 
     def _put(self, tx: Transaction, message_id: MessageId, drawn: _Drawn) -> None:
@@ -341,30 +328,6 @@ _ADD, _OF_LINE = "add", ("line", "reading", "key")
 PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
 
 
-class _Read(NamedTuple):
-    reminders: Sequence[StoredJob[Reminder]] = ()
-    routines: Sequence[StoredJob[Routine]] = ()
-    jobs: Sequence[ScheduledJob] = ()
-
-
-class _JobFiles:
-    """The jobs with moments; they are the same object until a file of them has changed."""
-
-    def __init__(self, repositories: JobRepositories) -> None:
-        self._repositories = repositories
-        self._last = _Read()
-
-    def look(self) -> Sequence[ScheduledJob]:
-        """The jobs as their files are now. Raises `StorageError`."""
-        reminders, routines = self._repositories.reminders.all(), self._repositories.routines.all()
-        last = self._last
-        if last.reminders is not reminders or last.routines is not routines:
-            jobs: list[ScheduledJob] = [each.item for each in reminders]
-            jobs += [each.item for each in routines]
-            last = self._last = _Read(reminders, routines, jobs)
-        return last.jobs
-
-
 class DayPanel:
     """A `DayService`. `press_on` is the router of buttons."""
 
@@ -385,7 +348,9 @@ class DayPanel:
         self._clock = clock
         self._press_on = press_on
         self._lines = lines
-        self._job_files = _JobFiles(repositories)
+        self._repositories = repositories
+        # The jobs with moments are the same object until a file of them has changed.
+        self._jobs: tuple[object, object, Sequence[ScheduledJob]] = (None, None, ())
         self._moments = NextMoments()
         self._heartbeat = heartbeat
         self._reach = reach
@@ -423,7 +388,11 @@ class DayPanel:
         watched_until, now = self._heartbeat(), self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         calendars, due_tasks = self._sources.calendars(), self._sources.tasks.read()
-        jobs = self._job_files.look()
+        reminders, routines = self._repositories.reminders.all(), self._repositories.routines.all()
+        if self._jobs[0] is not reminders or self._jobs[1] is not routines:
+            read: list[ScheduledJob] = [each.item for each in reminders]
+            self._jobs = reminders, routines, [*read, *(each.item for each in routines)]
+        jobs = self._jobs[2]
 
         def question(tx: Transaction) -> DayView:
             day = day_of(
@@ -480,7 +449,12 @@ class _Kept:
         """The jobs whose next moment is the same at `now`, by the identity of the job."""
         if now.tzinfo != self.at.tzinfo or now < self.at:
             return {}
-        return {id(each.job): each for each in self.jobs if _is_to_come(each, now)}
+        utc = now.astimezone(UTC)
+        return {
+            id(each.job): each
+            for each in self.jobs
+            if each.moment is None or each.moment.astimezone(UTC) > utc
+        }
 
 
 class JobListing:
@@ -537,10 +511,15 @@ class JobListing:
         reports = [each.report() for each in self._repositories.by_kind.values()]
         jobs: list[Job] = [stored.item for each in reports for stored in each.jobs]
         before = {} if self._kept is None else self._kept.by_object(now)
-        known = [before.get(id(job)) or _known(job, now) for job in jobs]
-        same = Counter(job.spec.id for job in jobs)
-        named = [each._replace(key=_key(each.job, same)) for each in known]
-        named.sort(key=lambda each: list_order(each.job, each.moment))
+        same, known = Counter(job.spec.id for job in jobs), list[_Known]()
+        for job in jobs:
+            name, words = job.spec.id, job.spec.words
+            key = name if same[name] == 1 else f"{job.kind}:{name}"
+            one = before.get(id(job)) or _Known(
+                job, first_moment(job, now), f"{words} {name}".casefold()
+            )
+            known.append(one._replace(key=key))
+        named = sorted(known, key=lambda each: list_order(each.job, each.moment))
         utc, midnight = now.astimezone(UTC), midnight_after(now).astimezone(UTC)
         coming = (each.moment.astimezone(UTC) for each in known if each.moment is not None)
         until = min((each for each in coming if each > utc), default=midnight)
@@ -572,20 +551,6 @@ class JobListing:
             Counter(each.job.kind for each in fitting),
             kept.warnings,
         )
-
-
-def _is_to_come(known: _Known, now: datetime) -> bool:
-    return known.moment is None or known.moment.astimezone(UTC) > now.astimezone(UTC)
-
-
-def _known(job: Job, now: datetime) -> _Known:
-    spec = job.spec
-    return _Known(job, first_moment(job, now), f"{spec.words} {spec.id}".casefold())
-
-
-def _key(job: Job, same: Mapping[str, int]) -> str:
-    job_id = job.spec.id
-    return job_id if same[job_id] == 1 else f"{job.kind}:{job_id}"
 
 
 def _line(known: _Known, kept: _Kept, now: datetime) -> JobLine:

@@ -15,9 +15,8 @@ from ollim_bot.domain.answer_plans import with_plan_of
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.costs import PAST, PastCosts
 from ollim_bot.domain.moments import elapsed
-from ollim_bot.domain.rehearsal.difference import NOTHING_CHANGES
-from ollim_bot.domain.rehearsal.fires import Assumptions
-from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
+from ollim_bot.domain.rehearsal.difference import NOTHING_CHANGES, RehearsedWeek, rehearse_week
+from ollim_bot.domain.rehearsal.simulation import Assumptions
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.domain.week import WeekView, week_of
 from ollim_bot.errors import NotFound, WrongInput
@@ -43,9 +42,6 @@ class KeptWeek(NamedTuple):
 
     week: RehearsedWeek
     costs: PastCosts
-
-    def age(self, clock: Clock) -> timedelta:
-        return elapsed(self.week.now, clock.now())
 
 
 class WeekPlans:
@@ -87,22 +83,29 @@ class WeekPlans:
             return NOTHING_CHANGES
         async with self._one_at_a_time:
             kept = await self._fresh(before)
-            return await asyncio.to_thread(_difference, kept, before, after)
+            former = None if before is None else kept.week.jobs.get(key_of(before))
+            planned = None if after is None else with_plan_of(after, former)
+
+            def compare() -> str:
+                with _without_full_collections():
+                    return kept.week.difference(former, planned, kept.costs).in_words()
+
+            return await asyncio.to_thread(compare)
 
     async def _fresh(self, job: ScheduledJob | None) -> KeptWeek:
         """The kept week if it is as things are, and has `job` as given; else a new one."""
         kept = self._kept
-        if kept is None or kept.age(self._clock) >= self._longest_age(kept, job):
-            self._has_changed.clear()
-            # Two weeks at once would double what a collection of the garbage looks through.
-            self._kept = None
-            kept = self._kept = await asyncio.to_thread(self._rehearse)
+        if kept is not None:
+            longest = AFTER_CHANGE if self._has_changed.is_set() else _LONGEST
+            if job is not None and kept.week.jobs.get(key_of(job)) != job:
+                longest = _OF_OTHER_FILE
+            if elapsed(kept.week.now, self._clock.now()) < longest:
+                return kept
+        self._has_changed.clear()
+        # Two weeks at once would double what a collection of the garbage looks through.
+        self._kept = None
+        kept = self._kept = await asyncio.to_thread(self._rehearse)
         return kept
-
-    def _longest_age(self, kept: KeptWeek, job: ScheduledJob | None) -> timedelta:
-        if job is not None and kept.week.jobs.get(key_of(job)) != job:
-            return _OF_OTHER_FILE
-        return AFTER_CHANGE if self._has_changed.is_set() else _LONGEST
 
     def _rehearse(self) -> KeptWeek:
         now = self._clock.now()
@@ -129,13 +132,6 @@ class WeekPlans:
         given, costs = self._store.query(question)
         with _without_full_collections():
             return KeptWeek(rehearse_week(jobs, given), costs)
-
-
-def _difference(kept: KeptWeek, before: ScheduledJob | None, after: ScheduledJob | None) -> str:
-    former = kept.week.jobs.get(key_of(before)) if before is not None else None
-    planned = None if after is None else with_plan_of(after, former)
-    with _without_full_collections():
-        return kept.week.difference(former, planned, kept.costs).in_words()
 
 
 @contextmanager

@@ -6,12 +6,11 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from uuid import uuid4
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
-from ollim_bot.conversation.forks.forks import Forks, Replies
+from ollim_bot.conversation.forks import Forks, Replies
 from ollim_bot.conversation.message_poster import (
     RETRY,
     CommandChange,
@@ -21,20 +20,17 @@ from ollim_bot.conversation.message_poster import (
 )
 from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.conversation.state import ConversationState, StatusBoard
-from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
-from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.conversation.turns.runner import TurnInput, TurnInputs, TurnRunner
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import (
     MOST_ATTEMPTS,
-    Accepted,
     CommandCall,
     Ended,
     FailedTurn,
     InputEnd,
-    InputId,
     JobTurn,
     OwnerMessage,
     ProgramTurn,
@@ -45,7 +41,6 @@ from ollim_bot.domain.inbox import (
 from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import Usage
-from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
@@ -82,17 +77,17 @@ class InputLoop:
 
     async def run(self) -> None:
         """Run until cancelled or told to end. Inputs wait while the disk refuses writes."""
+        await self._gate.repeat(self._run)
+
+    async def _run(self) -> None:
+        if not self._is_ending:
+            await self._recovery.run()
+            await self._board.tell()
         while not self._is_ending:
-            try:
-                await self._recovery.run()
-                await self._board.tell()
-                while not self._is_ending:
-                    await self._forks.current.be_ready()
-                    await self._state.work()
-                    await self._take_next()
-                    await self._board.tell()
-            except StorageError as refused:
-                await self._gate.wait(refused)
+            await self._forks.current.be_ready()
+            await self._state.work()
+            await self._take_next()
+            await self._board.tell()
 
     def end_soon(self) -> None:
         """Take no further input: `run` returns when the current turn has ended."""
@@ -107,19 +102,20 @@ class InputLoop:
         asked = tuple(each for each in batch if not isinstance(each, CommandCall))
         fork = self._state.fork
         programs = [each for each in asked if isinstance(each, ProgramTurn)]
+
+        async def question() -> TurnInput:
+            """Route a reply into its fork, then read the pictures."""
+            replies = [each for each in asked if isinstance(each, OwnerMessage) and each.origin]
+            notes = await self._replies.route(replies) if replies else ()
+            await self._board.tell()
+            built = await self._inputs.with_pictures(TurnInput(asked))
+            return replace(built, notes=(*notes, *built.notes))
+
         if any(fork is None or each.fork != fork.id for each in programs):
             # The fork that it belongs to is no longer open.
             await self._runner.end(asked, InputEnd.WITHDRAWN)
-        elif asked and await self._runner.ask(asked, self._question(asked)):
+        elif asked and await self._runner.ask(asked, question()):
             await self._recovery.run()
-
-    async def _question(self, asked: tuple[TurnRequest, ...]) -> TurnInput:
-        """Route a reply into its fork, then read the pictures."""
-        replies = [each for each in asked if isinstance(each, OwnerMessage) and each.origin]
-        notes = await self._replies.route(replies) if replies else ()
-        await self._board.tell()
-        question = await self._inputs.with_pictures(TurnInput(asked))
-        return replace(question, notes=(*notes, *question.notes)) if notes else question
 
 
 class Recovery:
@@ -196,12 +192,20 @@ class Recovery:
         else:
             await self._state.transact(settle)
             known_in = dialogue.id if trace.is_taken else None
-            tools, unknown = _by_end(self._state.inbox.tools, trace.ended)
-            if read:
-                # What the calls were about may be words of others, and the prompt is ours.
-                tools, unknown = _without_words(tools), _without_words(unknown)
+            # Of equal calls, the later ones have no recorded result.
+            left, known, unknown = Counter(trace.ended), list[ToolCalled](), list[ToolCalled]()
+            for each in self._state.inbox.tools:
+                is_known = left[each.summary] > 0
+                left[each.summary] -= is_known
+                # What it was about may be words of others, and the prompt is ours.
+                told = replace(each, summary="") if read else each
+                (known if is_known else unknown).append(told)
             question = TurnInput(
-                asked, taken.attempt + 1, tools=tools, unknown=unknown, known_in=known_in
+                asked,
+                taken.attempt + 1,
+                tools=tuple(known),
+                unknown=tuple(unknown),
+                known_in=known_in,
             )
             await self._runner.ask(asked, self._questions.with_pictures(question))
 
@@ -242,22 +246,6 @@ class Recovery:
             leave_update(tx, PendingUpdate(note.at, note.text, note.id))
 
         return step
-
-
-def _by_end(
-    tools: Sequence[ToolCalled], ended: Sequence[str]
-) -> tuple[tuple[ToolCalled, ...], tuple[ToolCalled, ...]]:
-    """The calls whose results are recorded, and the others: of equal ones the later."""
-    left, known, unknown = Counter(ended), list[ToolCalled](), list[ToolCalled]()
-    for each in tools:
-        is_known = left[each.summary] > 0
-        left[each.summary] -= is_known
-        (known if is_known else unknown).append(each)
-    return tuple(known), tuple(unknown)
-
-
-def _without_words(tools: Sequence[ToolCalled]) -> tuple[ToolCalled, ...]:
-    return tuple(replace(each, summary="") for each in tools)
 
 
 def _both(first: Step[None], second: Step[None]) -> Step[None]:
@@ -353,5 +341,4 @@ class Retries:
                 return
 
     async def _queue(self) -> None:
-        call = CommandCall(InputId(uuid4().hex), "", self._clock.now(), RETRY_AFTER_LOGIN)
-        await self._state.append(Accepted(call.at, call))
+        await self._state.queue(RETRY_AFTER_LOGIN, self._clock.now())

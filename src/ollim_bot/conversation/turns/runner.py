@@ -1,4 +1,4 @@
-"""Runs the turns of the conversation, one at a time."""
+"""Runs the turns of the conversation, one at a time, and builds what each asks the agent."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple
 from uuid import uuid4
 
 from ollim_bot.conversation import background_attempt, texts
 from ollim_bot.conversation.chat_sessions import ChatSession
-from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.forks import Forks
 from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
 from ollim_bot.conversation.message_poster import MessagePoster, TypedAddresses, open_items
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
-from ollim_bot.conversation.turns.questions import TurnInput
-from ollim_bot.domain.activity import Activity, AnswerText
-from ollim_bot.domain.chat import OF_CLICK, ChatMessage
+from ollim_bot.domain.chat import OF_CLICK, Attachment, ChatMessage
 from ollim_bot.domain.due_items import DueItem, open_card, why_now
 from ollim_bot.domain.events import (
+    Activity,
     AgentEvent,
+    AnswerText,
     Compacted,
     CompactionStarted,
     EndCause,
@@ -35,7 +35,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     TurnFailure,
 )
-from ollim_bot.domain.ids import TurnId
+from ollim_bot.domain.ids import SessionId, TurnId
 from ollim_bot.domain.inbox import (
     CommandCall,
     Ended,
@@ -50,6 +50,7 @@ from ollim_bot.domain.inbox import (
     ProgramTurnReason,
     Released,
     Taken,
+    ToolCalled,
     TurnRequest,
 )
 from ollim_bot.domain.item_messages import item_message
@@ -60,10 +61,26 @@ from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.taint import ATTACHMENT, PICTURE, Taint, marked_taint
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.domain.usage import Usage, UsageRow, cost_of, usage_after
-from ollim_bot.errors import OllimError, StorageError
-from ollim_bot.logs import log_fields
-from ollim_bot.ports import Clock, Prompt, TurnStart
-from ollim_bot.prompts.context import joined, open_items_block, updates_block
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.logs import log_fields, unless_refused
+from ollim_bot.ports import AttachmentStore, Clock, Image, Prompt, TurnStart
+from ollim_bot.prompts.context import (
+    joined,
+    open_items_block,
+    owner_prompt,
+    owner_words,
+    updates_block,
+)
+from ollim_bot.prompts.turns import (
+    button_prompt,
+    button_words,
+    continued_prompt,
+    foreground_prompt,
+    fork_prompt,
+    idle_prompt,
+    report_prompt,
+    resumed_fork_prompt,
+)
 from ollim_bot.store.steps import (
     end_careful,
     leave_failure,
@@ -76,14 +93,6 @@ from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.tools.context import ToolContext
 
 JobEnds = Sequence[tuple[JobTurn, OccurrenceState]]
-
-
-class Watch(Protocol):
-    """Yields the events of a turn unchanged, and acts on what they change."""
-
-    def __call__(
-        self, events: AsyncIterator[AgentEvent], *, in_fork: bool
-    ) -> AsyncIterator[AgentEvent]: ...
 
 
 @dataclass(slots=True)
@@ -108,11 +117,6 @@ class RunningTurn:
     is_timed_out: bool = False
     is_compacting: bool = False
     compacted: Compacted | None = None
-
-    @property
-    def gives_way(self) -> bool:
-        """Whether a newer message stops the turn."""
-        return self.can_be_replaced and not self.is_compacting
 
     async def noting_end(self, events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
         """Yield the events unchanged. After the last one, the turn can no longer be stopped."""
@@ -180,7 +184,7 @@ class TurnRunner:
         jobs: ForegroundJobs,
         clock: Clock,
         *,
-        watch: Watch,
+        watch: Callable[..., AsyncIterator[AgentEvent]],
         hurry: Callable[[], None],
     ) -> None:
         self._state = state
@@ -211,8 +215,15 @@ class TurnRunner:
             dialogue = self._forks.current
             if dialogue.in_fork and any(isinstance(each, OwnerMessage) for each in asked):
                 await dialogue.touch()
+
+            async def stop_late() -> None:
+                await self._clock.sleep(LIMIT)
+                turn.is_interrupted = turn.is_timed_out = True
+                await dialogue.interrupt()
+
             is_job = any(isinstance(each, JobTurn) for each in asked)
-            alarm = asyncio.create_task(self._stop_late(turn, dialogue)) if is_job else None
+            # No newer message stops a job.
+            alarm = asyncio.create_task(stop_late()) if is_job else None
             try:
                 end = await self._run(turn, dialogue, made)
             except asyncio.CancelledError:
@@ -259,10 +270,8 @@ class TurnRunner:
         self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[TurnRequest] = ()
     ) -> None:
         """Commit what a turn has used that the end of the bot cuts off."""
-        try:
-            await self._record_usage(turn, dialogue, dialogue.usage, _occurrence_of(asked))
-        except StorageError:
-            _logger.warning("The cost of a turn could not be written down", exc_info=True)
+        writing = self._record_usage(turn, dialogue, dialogue.usage, _occurrence_of(asked))
+        await unless_refused("The cost of a turn could not be written down", writing)
 
     async def interrupt(self) -> bool:
         """Stop the running or the next turn; False if there is none."""
@@ -288,7 +297,9 @@ class TurnRunner:
     async def make_way(self, newer: InputId) -> None:
         """Stop the running turn if the message `newer` may stop it."""
         turn = self.running
-        if turn is not None and newer not in turn.start.inputs and turn.gives_way:
+        if turn is None or newer in turn.start.inputs:
+            return
+        if turn.can_be_replaced and not turn.is_compacting:
             await self.interrupt()
 
     async def end(
@@ -374,16 +385,10 @@ class TurnRunner:
             )
             text = question.text(updates, now, session_id, dialogue.resumed_at)
             images = () if session_id == question.known_in else question.images
-            events = turn.noting_end(dialogue.turn(Prompt(text, images, prompt_id)))
+            events = turn.noting_end(_renaming(run, dialogue.turn(Prompt(text, images, prompt_id))))
             end = await turn.follow(self._watch(events, in_fork=dialogue.in_fork))
             _logger.debug("The turn ended: %s", end.cause)
         return end
-
-    async def _stop_late(self, turn: RunningTurn, dialogue: ChatSession) -> None:
-        """Stop a job after its time limit, because no newer message stops it."""
-        await self._clock.sleep(LIMIT)
-        turn.is_interrupted = turn.is_timed_out = True
-        await dialogue.interrupt()
 
     async def _begin_run(self, run: Run, question: TurnInput) -> None:
         """Find what taints the run, and write that its jobs are running.
@@ -445,7 +450,10 @@ class TurnRunner:
     ) -> bool:
         """Commit all results of the turn in one step; True if the turn was cut off instead."""
         asked, now = question.asked, self._clock.now()
-        how, is_complete = _how_ended(turn, end), end.cause is EndCause.COMPLETED
+        is_complete = end.cause is EndCause.COMPLETED
+        how = InputEnd.TIMED_OUT if turn.is_timed_out else InputEnd.STOPPED
+        if is_complete or end.failure is not None:
+            how = InputEnd.ANSWERED if is_complete else InputEnd.FAILED
         jobs = [each for each in asked if isinstance(each, JobTurn)]
         spent = dialogue.usage_rows(end.usage, now, turn.start.turn, _occurrence_of(asked))
         if end.failure is not None and end.failure.kind in _CUT_OFF:
@@ -458,7 +466,7 @@ class TurnRunner:
         explain: Step[None] = (
             partial(_note_answered, jobs=jobs, over=new_notice(""))
             if is_complete
-            else self._explaining(turn, asked, end, answer)
+            else self._explaining(turn, asked, end, how, answer)
         )
         ask: Step[None] = self._asking(jobs[0]) if jobs and is_complete else lambda _: None
         taken, is_taken = self._state.inbox.running, False
@@ -467,8 +475,15 @@ class TurnRunner:
 
         def step(tx: Transaction) -> JobEnds:
             tx.usage.add(*spent)
-            can_be_superseded = how is InputEnd.STOPPED and not jobs
-            is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
+            # A newer message waits; the inputs of a turn that was never taken also wait.
+            is_superseded = (
+                how is InputEnd.STOPPED
+                and not jobs
+                and any(
+                    isinstance(each, OwnerMessage) and each.id not in turn.start.inputs
+                    for each in tx.inbox.get().waiting
+                )
+            )
             if answer is not None:
                 self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
                 ask(tx)
@@ -511,13 +526,18 @@ class TurnRunner:
         turn: RunningTurn,
         asked: Sequence[TurnRequest],
         end: TurnEnded,
+        how: InputEnd,
         answer: ChatMessage | None,
     ) -> Step[None]:
         """Leaves why there is no answer: for a job as a notice, else as a note of the turn."""
         jobs = [each for each in asked if isinstance(each, JobTurn)]
         if jobs and end.failure is not None:
-            return self._failing(jobs[0], end)
-        note = self._poster.note(_explanation(turn, end), turn.start.turn)
+            return self._failing(jobs[0], end.failure)
+        # Nothing is said where the conversation already shows the reason.
+        reason = texts.STOPPED if how is InputEnd.STOPPED and not turn.text.so_far else ""
+        if end.failure is not None or how is InputEnd.TIMED_OUT:
+            reason = end.failure.sentence if end.failure else texts.JOB_TOO_LONG
+        note = self._poster.note(reason, turn.start.turn)
         failed = FailedTurn.of(turn.start.turn, self._clock.now(), asked, end.failure)
         if failed is not None:
             note = self._poster.failure(note.text, failed.turn, has_words=answer is not None)
@@ -530,9 +550,8 @@ class TurnRunner:
 
         return step
 
-    def _failing(self, job: JobTurn, end: TurnEnded) -> Step[None]:
-        assert end.failure is not None
-        reason, is_outage = end.failure.sentence, end.failure.kind.is_outage
+    def _failing(self, job: JobTurn, failure: TurnFailure) -> Step[None]:
+        reason, is_outage = failure.sentence, failure.kind.is_outage
         sentence = background_attempt.failed(job.title, reason)
         given = self._context.run.job
         key, for_reminder = failing_key(job.job, reason), isinstance(given, Reminder)
@@ -603,24 +622,6 @@ def _note_answered(tx: Transaction, jobs: Sequence[JobTurn], over: Notice) -> No
         note_success(tx, job.job)
 
 
-def _how_ended(turn: RunningTurn, end: TurnEnded) -> InputEnd:
-    if end.cause is EndCause.COMPLETED:
-        return InputEnd.ANSWERED
-    if end.failure is not None:
-        return InputEnd.FAILED
-    return InputEnd.TIMED_OUT if turn.is_timed_out else InputEnd.STOPPED
-
-
-def _explanation(turn: RunningTurn, end: TurnEnded) -> str:
-    """Why there is no whole answer; empty where the conversation already shows the reason."""
-    if end.failure is not None:
-        return end.failure.sentence
-    how = _how_ended(turn, end)
-    if how is InputEnd.TIMED_OUT:
-        return texts.JOB_TOO_LONG
-    return texts.STOPPED if how is InputEnd.STOPPED and not turn.text.so_far else ""
-
-
 def _is_wanted(
     turn: RunningTurn, asked: Sequence[TurnRequest], end: TurnEnded, inbox: Inbox
 ) -> bool:
@@ -636,11 +637,129 @@ def _is_wanted(
     return bool(turn.text.so_far or end.text.strip())
 
 
-def _is_superseded(turn: RunningTurn, inbox: Inbox) -> bool:
-    """Whether a newer message waits; the inputs of a turn that was never taken also wait."""
-    messages = (each for each in inbox.waiting if isinstance(each, OwnerMessage))
-    return any(each.id not in turn.start.inputs for each in messages)
+async def _renaming(run: Run, events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
+    """Yield the events unchanged. What is read after a compaction counts for the new session."""
+    async for event in events:
+        if isinstance(event, Compacted):
+            run.session = event.session_id
+        yield event
 
 
 def _no_engine(error: OllimError) -> TurnEnded:
     return TurnEnded(EndCause.FAILED, failure=TurnFailure(FailureKind.OTHER, str(error)))
+
+
+@dataclass(frozen=True, slots=True)
+class TurnInput:
+    """The inputs that a turn answers, with everything needed to ask them.
+
+    On a retry, `tools` are the calls that were already made, `unknown` those without a result, and
+    `known_in` is the session that has already read the inputs, so that it is only told to continue.
+    `left_out` holds the paths of pictures that could not be read. `notes` are sentences for the
+    owner, for example about those pictures.
+    """
+
+    asked: tuple[TurnRequest, ...]
+    attempt: int = 1
+    images: tuple[Image, ...] = ()
+    notes: tuple[str, ...] = ()
+    left_out: frozenset[str] = frozenset()
+    tools: tuple[ToolCalled, ...] = ()
+    unknown: tuple[ToolCalled, ...] = ()
+    known_in: SessionId | None = None
+
+    def text(
+        self, updates: str, now: datetime, session: SessionId, resumed_at: datetime | None = None
+    ) -> str:
+        """The prompt for `session`, which with `resumed_at` begins as a branch."""
+        if session == self.known_in:
+            return continued_prompt(self.tools, now, unknown=self.unknown, updates=updates)
+        first = self.asked[0]
+        if isinstance(first, ProgramTurn):
+            match first.occasion:
+                case ProgramTurnReason.FORK_STARTED:
+                    return fork_prompt(now, first.topic, updates)
+                case ProgramTurnReason.FORK_IDLE:
+                    return idle_prompt(now, updates)
+                case ProgramTurnReason.FORK_REPORT:
+                    return report_prompt(now, updates)
+        if isinstance(first, JobTurn):
+            # The prompt of this job was never taken, so the job has made no tool call.
+            return foreground_prompt(first.as_of(now), now, updates)
+        messages = tuple(
+            replace(each, attachments=tuple(map(self._as_seen, each.attachments)))
+            for each in self.asked
+            if isinstance(each, OwnerMessage)
+        )
+        if self.tools or self.unknown:
+            return continued_prompt(
+                self.tools, now, unknown=self.unknown, again=messages, updates=updates
+            )
+        if resumed_at is not None:
+            words = (
+                button_words(first.text, first.untrusted_quote)
+                if first.button
+                else owner_words(messages)
+            )
+            return resumed_fork_prompt(now, resumed_at, words, updates)
+        if first.button:
+            return button_prompt(first.text, now, updates, first.untrusted_quote, first.subject)
+        return owner_prompt(messages, now, updates)
+
+    def _as_seen(self, file: Attachment) -> Attachment:
+        """Mark a picture left out: the agent must not believe that it has seen it."""
+        if file.path not in self.left_out:
+            return file
+        return replace(file, name=f"{file.name}, left out since it could not be read")
+
+
+class _LeftOut(NamedTuple):
+    """A file that the agent cannot read, with the sentence that tells the owner so."""
+
+    attachment: Attachment
+    sentence: str
+
+
+class TurnInputs:
+    def __init__(self, keeper: AttachmentStore) -> None:
+        self._keeper = keeper
+        self._reading: asyncio.Future[list[Image | _LeftOut | None]] | None = None
+
+    def hurry(self) -> None:
+        """Stop reading pictures: the question under construction will not be asked."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def with_pictures(self, question: TurnInput) -> TurnInput:
+        """The question with the pictures of its messages, unless `hurry` is called meanwhile."""
+        messages = (each for each in question.asked if isinstance(each, OwnerMessage))
+        attachments = [each for message in messages for each in message.attachments]
+        if not attachments:
+            return question
+        self._reading = asyncio.gather(*map(self._seen, attachments))
+        try:
+            seen = await self._reading
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return question
+        finally:
+            self._reading = None
+        unseen = [each for each in seen if isinstance(each, _LeftOut)]
+        return replace(
+            question,
+            images=tuple(each for each in seen if isinstance(each, Image)),
+            notes=tuple(each.sentence for each in unseen),
+            left_out=frozenset(each.attachment.path for each in unseen if each.attachment.is_image),
+        )
+
+    async def _seen(self, attachment: Attachment) -> Image | _LeftOut | None:
+        """The picture, or why it is left out; None for a file that the agent opens itself."""
+        if not attachment.is_image:
+            note = attachment.unread_note
+            return _LeftOut(attachment, note) if note else None
+        try:
+            return Image(*await self._keeper.image(attachment))
+        except WrongInput as wrong:
+            return _LeftOut(attachment, f"{wrong} It was left out.")

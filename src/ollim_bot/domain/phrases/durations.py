@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import BadPhrase
@@ -21,7 +21,6 @@ TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "nin
 NUMBERS = {word: value for value, word in enumerate(SMALL_NUMBERS, start=1)} | {
     word: 10 * value for value, word in enumerate(TENS, start=2)
 }
-
 
 _TOMORROW = ("tmrw", "tmr", "tmw", "tmrrw", "2moro", "2morrow", "2mrw", "tomoz", "tmoro", "tomo")
 _SHORT_FORMS = dict.fromkeys(_TOMORROW, "tomorrow") | dict.fromkeys(("tonite", "2nite"), "tonight")
@@ -208,23 +207,18 @@ def seconds_in(phrase: str) -> float | None:
 
 
 def _sum_of_terms(found: re.Match[str]) -> float | None:
-    terms = [_count_and_unit(term) for term in re.findall(_TERM, found[0])]
-    if any(unit <= smaller for (_, unit), (_, smaller) in pairwise(terms)):
-        return None
-    return sum(count * unit for count, unit in terms)
-
-
-def _count_and_unit(term: str) -> tuple[float, int]:
-    unit = re.split(r"[0-9 ]", term)[-1]
-    return _count(term.removesuffix(unit).strip()), _SECONDS[unit[0]]
+    total, smaller = 0.0, 0
+    for term in reversed(re.findall(_TERM, found[0])):
+        name = re.split(r"[0-9 ]", term)[-1]
+        unit = _SECONDS[name[0]]
+        if unit <= smaller:
+            return None
+        total, smaller = total + _count(term.removesuffix(name).strip()) * unit, unit
+    return total
 
 
 def _and_a_half(found: re.Match[str]) -> float:
     return (_count(found["count"]) + 0.5) * _SECONDS[found["unit"][0]]
-
-
-def _hours_and_minutes(found: re.Match[str]) -> float:
-    return int(found["hours"]) * 3600 + int(found["minutes"]) * 60
 
 
 def _fraction(found: re.Match[str]) -> float:
@@ -239,7 +233,7 @@ def _count(text: str) -> float:
 
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], float | None]], ...] = (
     (rf"{_TERM}{_NEXT_TERM}*", _sum_of_terms),
-    (r"(?P<hours>[0-9]{1,3}) ?h ?(?P<minutes>[0-5][0-9])", _hours_and_minutes),
+    (r"([0-9]{1,3}) ?h ?([0-5][0-9])", lambda found: int(found[1]) * 3600 + int(found[2]) * 60),
     (rf"(?P<count>{_WHOLE}) and a half {_UNIT}", _and_a_half),
     (rf"(?P<count>{_WHOLE}|an?) {_UNIT} and a half", _and_a_half),
     (rf"(?P<fraction>half)(?: an?)? {_UNIT}", _fraction),

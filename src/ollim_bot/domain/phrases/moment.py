@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words, instant, later
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, day_words, duration_in_words, instant, later
 from ollim_bot.domain.phrases import durations
 from ollim_bot.domain.phrases.durations import (
     LENGTH_CHANGES,
@@ -26,7 +27,6 @@ WRONG_WEEKDAY = "names the wrong weekday"
 PASSED = "has passed this year"
 # A date that comes again later than this has just passed.
 _HALF_A_YEAR = timedelta(days=183)
-_BREAKFAST_OR_DINNER = 7
 MIDNIGHT = 24  # the end of a day; its beginning is hour 0
 
 
@@ -58,56 +58,41 @@ def time_of_day(words: str) -> ClockTime | None:
     return None
 
 
-def _with_half(found: re.Match[str]) -> ClockTime:
-    hour, minute, second = _hour(found), _sixtieth(found, "minute"), _sixtieth(found, "second")
+def _numbers(found: re.Match[str]) -> tuple[int, int, int]:
+    """The hour, the minute and the second of a time, as far as they exist."""
+    named = found.groupdict()
+    hour = NUMBERS.get(named["hour"]) or int(named["hour"])
+    minute, second = (int(named.get(part) or 0) for part in ("minute", "second"))
+    if hour > 23 or max(minute, second) > 59:
+        raise _no_such_time()
+    return hour, minute, second
+
+
+def _on_the_clock(found: re.Match[str]) -> ClockTime:
+    """`9:30`, `9 o'clock`, `9:30 pm`."""
+    (hour, minute, second), half = _numbers(found), found.groupdict().get("half")
+    if not half:
+        is_open = 1 <= hour <= 12 and found["hour"][0] != "0"
+        return ClockTime((hour, hour + 12) if is_open else (hour,), minute, second)
     if not 1 <= hour <= 12:
         raise _no_such_time()
-    if found["half"] == "pm":
+    if half == "pm":
         return ClockTime((hour % 12 + 12,), minute, second)
     exactly_midnight = (hour, minute, second) == (12, 0, 0)
     return ClockTime((MIDNIGHT if exactly_midnight else hour % 12,), minute, second)
 
 
-def _without_half(found: re.Match[str]) -> ClockTime:
-    return ClockTime(_readings(found), _sixtieth(found, "minute"), _sixtieth(found, "second"))
-
-
-def _full_hour(found: re.Match[str]) -> ClockTime:
-    return ClockTime(_readings(found))
-
-
-def _readings(found: re.Match[str]) -> tuple[int, ...]:
-    hour = _hour(found)
-    if hour > 23:
-        raise _no_such_time()
-    return (hour, hour + 12) if 1 <= hour <= 12 and found["hour"][0] != "0" else (hour,)
-
-
 def _beside_the_hour(found: re.Match[str]) -> ClockTime:
     """`half past nine`, `twenty past six pm`; in `quarter to nine` the hour is the one before."""
-    minutes = _FRACTIONS.get(found["fraction"]) or _minutes(found["fraction"])
-    is_before = found["side"] == "to"
-    if not 1 <= _hour(found) <= 12 or not 1 <= minutes <= 59:
+    words, is_before = found["fraction"], found["side"] == "to"
+    minutes = _FRACTIONS.get(words) or sum(NUMBERS.get(each) or int(each) for each in words.split())
+    hour, *_ = _numbers(found)
+    if not 1 <= hour <= 12 or not 1 <= minutes <= 59:
         raise _no_such_time()
-    hours = _with_half(found).hours if found["half"] else _readings(found)
-    hours = tuple((hour - is_before) % 24 for hour in hours)
+    hours = tuple((hour - is_before) % 24 for hour in _on_the_clock(found).hours)
     minute = 60 - minutes if is_before else minutes
-    return ClockTime(hours, minute, is_open=hours[0] == _BREAKFAST_OR_DINNER)
-
-
-def _minutes(words: str) -> int:
-    return int(words) if words.isdigit() else sum(NUMBERS[word] for word in words.split())
-
-
-def _hour(found: re.Match[str]) -> int:
-    return NUMBERS.get(found["hour"]) or int(found["hour"])
-
-
-def _sixtieth(found: re.Match[str], name: str) -> int:
-    number = int(found[name] or 0)
-    if number > 59:
-        raise _no_such_time()
-    return number
+    # At seven there is breakfast, or dinner.
+    return ClockTime(hours, minute, is_open=hours[0] == 7)
 
 
 def _no_such_time() -> Unclear:
@@ -125,11 +110,11 @@ _HOUR = rf"(?P<hour>[0-9]{{1,2}}|{'|'.join(SMALL_NUMBERS[:12])})"
 _MINUTE = r":(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?"
 
 _TIME_FORMS: tuple[tuple[str, Callable[[re.Match[str]], ClockTime]], ...] = (
-    (rf"(?:at )?{_HOUR}(?:{_MINUTE})? ?(?P<half>am|pm)", _with_half),
-    (rf"(?:at )?{_HOUR}{_MINUTE}", _without_half),
-    (rf"(?:at )?{_HOUR} o'?clock", _full_hour),
-    (rf"at {_HOUR}", _full_hour),
-    (rf"(?:at )?(?:a )?{_FRACTION} {_HOUR}{_HALF}(?P<minute>)(?P<second>)", _beside_the_hour),
+    (rf"(?:at )?{_HOUR}(?:{_MINUTE})? ?(?P<half>am|pm)", _on_the_clock),
+    (rf"(?:at )?{_HOUR}{_MINUTE}", _on_the_clock),
+    (rf"(?:at )?{_HOUR} o'?clock", _on_the_clock),
+    (rf"at {_HOUR}", _on_the_clock),
+    (rf"(?:at )?(?:a )?{_FRACTION} {_HOUR}{_HALF}", _beside_the_hour),
     (r"(?:at )?(?:noon|midday)", lambda _: ClockTime((12,))),
     (r"(?:at )?midnight", lambda _: ClockTime((MIDNIGHT,))),
 )
@@ -303,7 +288,6 @@ _DAY_FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Sequence[date]]], .
     (TWO_NUMBERS, _date_in_either_order),
 )
 
-
 # Without am or pm, these are hours of the 24-hour clock.
 DAYTIME = range(7, 13)
 
@@ -314,7 +298,6 @@ _ISO = (
 
 _DAY_EXAMPLES = ("tomorrow", "fri", "2026-11-20")
 _EXAMPLES = ("tomorrow 9am", "in 20 minutes", "friday 18:00")
-_NO_TIME = "has no time of day"
 _TWO_WAYS = "can be read two ways"
 _NOT_UNDERSTOOD = "is not understood"
 _NOT_EXACT = (
@@ -373,7 +356,10 @@ def parse_moment(text: str, now: datetime) -> datetime:
     try:
         return _moment(phrase, now)
     except Unclear as unclear:
-        raise unclear.about(text, _near(phrase, unclear, now), _EXAMPLES) from None
+        near = unclear.examples or suggestions(
+            phrase, partial(_changed, why=unclear.why, now=now), partial(_right, now=now)
+        )
+        raise unclear.about(text, near, _EXAMPLES) from None
 
 
 def moment_to_keep(text: str, now: datetime) -> datetime:
@@ -398,21 +384,17 @@ def parse_day(text: str, today: date) -> date:
     """
     phrase = normalized(text)
     try:
-        return _day_in(phrase, today)
+        seconds = durations.seconds_in(phrase) if phrase.startswith("in ") else None
+        if seconds:
+            if seconds % durations.DAY or seconds > durations.LONGEST.total_seconds():
+                raise Unclear("is not a number of days")
+            return today + timedelta(seconds=seconds)
+        day = read_day(phrase, today) if phrase else None
+        if day is None:
+            raise Unclear(reason(phrase, _REASONS) or "is not a day")
+        return day.dates[0]
     except Unclear as unclear:
         raise unclear.about(text, unclear.examples, _DAY_EXAMPLES) from None
-
-
-def _day_in(phrase: str, today: date) -> date:
-    seconds = durations.seconds_in(phrase) if phrase.startswith("in ") else None
-    if seconds:
-        if seconds % durations.DAY or seconds > durations.LONGEST.total_seconds():
-            raise Unclear("is not a number of days")
-        return today + timedelta(seconds=seconds)
-    day = read_day(phrase, today) if phrase else None
-    if day is None:
-        raise Unclear(reason(phrase, _REASONS) or "is not a day")
-    return day.dates[0]
 
 
 def is_moment(text: str, now: datetime) -> bool:
@@ -420,17 +402,19 @@ def is_moment(text: str, now: datetime) -> bool:
     return _right(normalized(text), now) == [normalized(text)]
 
 
-def _near(phrase: str, unclear: Unclear, now: datetime) -> Sequence[str]:
-    return unclear.examples or suggestions(
-        phrase, lambda other: _changed(other, unclear.why, now), lambda other: _right(other, now)
-    )
-
-
 def _moment(phrase: str, now: datetime) -> datetime:
     moment = _from_now(phrase, now) or _iso(phrase, now) or _day_and_time(phrase, now)
+    if moment is None and durations.seconds_in(phrase):
+        raise Unclear("is a length of time")
     if moment is None:
-        raise _reason(phrase)
-    return _ahead(moment, now).astimezone(now.tzinfo)
+        raise Unclear(reason(phrase, _REASONS) or _NOT_UNDERSTOOD)
+    if moment <= now:
+        past = now - moment
+        why = f"was {duration_in_words(past)} ago" if past >= timedelta(seconds=1) else "is now"
+        raise Unclear(why)
+    if moment - now > durations.LONGEST:
+        raise Unclear("is more than 10 years ahead")
+    return moment.astimezone(now.tzinfo)
 
 
 def _right(phrase: str, now: datetime) -> Sequence[str]:
@@ -456,9 +440,8 @@ def _changed(phrase: str, why: str, now: datetime) -> Iterator[str]:
     for pattern, dates_of in _DATES:
         if found := re.search(pattern, phrase):
             for day in dates_of(found, now.date()):
-                words = f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}".lower()
-                year = "" if day.year == now.year else f" {day.year}"
-                yield f"{phrase[: found.start()]}{words}{year}{phrase[found.end() :]}"
+                words = day_words(day, now).lower()
+                yield f"{phrase[: found.start()]}{words}{phrase[found.end() :]}"
     yield from changed(phrase, _CHANGES)
 
 
@@ -501,10 +484,10 @@ def _iso(phrase: str, now: datetime) -> datetime | None:
 
 
 def _day_and_time(phrase: str, now: datetime) -> datetime | None:
-    for day_words, time_words in _arrangements(phrase):
+    for day_part, time_words in _arrangements(phrase):
         time = read_time(time_words)
         if time or not time_words:
-            day = read_day(day_words, now.date())
+            day = read_day(day_part, now.date())
             if day:
                 return _meant(day, time or _usual_time(day, now), now)
     return None
@@ -523,7 +506,7 @@ def _arrangements(phrase: str) -> Iterator[tuple[str, str]]:
 
 def _usual_time(day: Day, now: datetime) -> ClockTime:
     if day.part is None or day.words.startswith("at "):
-        raise Unclear(_NO_TIME)
+        raise Unclear("has no time of day")
     if day.words.startswith("in the ") and now.hour in day.part.hours:
         part = day.words.removeprefix("in the ")
         today = [f"today {now.hour + 1}:00"] if now.hour < 23 else []
@@ -532,34 +515,21 @@ def _usual_time(day: Day, now: datetime) -> ClockTime:
 
 
 def _meant(day: Day, time: ClockTime, now: datetime) -> datetime:
-    hours = _hours_within(day.part, time) if day.part else time.hours
-    if hours == (MIDNIGHT,) and day.words:
-        _refuse_two_midnights(day, now)
+    hours = [hour for hour in time.hours if day.part is None or hour in day.part.hours]
+    if not hours:
+        raise Unclear("names a time outside that part of the day")
+    # The midnight of a day can be its start or its end, unless the start is over.
+    is_midnight = hours == [MIDNIGHT] and day.words and day.part is None
+    if is_midnight and _next(day, ClockTime((0,)), 0, now) > now:
+        raise Unclear(_TWO_WAYS, f"{day.words} 00:00", f"{day.words} 23:59")
     early, *late = (_next(day, time, hour, now) for hour in hours)
-    if late and (time.is_open or not _reads_one_way(hours[0], early, late[0], now)):
+    is_clear = not late or late[0] <= now or (hours[0] in DAYTIME and now < early < late[0])
+    if late and (time.is_open or not is_clear):
         clock = f"{hours[0] % 12 or 12}" + (f":{time.minute:02}" if time.minute else "")
         halves = {"am": late[0], "pm": early} if hours[0] == 12 else {"am": early, "pm": late[0]}
         ahead = (half for half, moment in halves.items() if moment > now)
         raise Unclear(_TWO_WAYS, *(f"{day.words} {clock}{half}".strip() for half in ahead))
     return early
-
-
-def _hours_within(part: PartOfDay, time: ClockTime) -> list[int]:
-    hours = [hour for hour in time.hours if hour in part.hours]
-    if not hours:
-        raise Unclear("names a time outside that part of the day")
-    return hours
-
-
-def _refuse_two_midnights(day: Day, now: datetime) -> None:
-    """The midnight of a day can be its start or its end, unless the start is over."""
-    if _next(day, ClockTime((0,)), 0, now) > now:
-        raise Unclear(_TWO_WAYS, f"{day.words} 00:00", f"{day.words} 23:59")
-
-
-def _reads_one_way(hour: int, early: datetime, late: datetime, now: datetime) -> bool:
-    both_over = late <= now
-    return both_over or (hour in DAYTIME and now < early < late)
 
 
 def _next(day: Day, time: ClockTime, hour: int, now: datetime) -> datetime:
@@ -575,19 +545,3 @@ def _instant(wall: datetime, now: datetime) -> datetime:
         raise ValueError("`now` must have a zone")
     # In UTC: Python compares two moments of one zone by their wall-clock times.
     return instant(wall, now.tzinfo).astimezone(UTC)
-
-
-def _ahead(moment: datetime, now: datetime) -> datetime:
-    if moment <= now:
-        past = now - moment
-        why = f"was {duration_in_words(past)} ago" if past >= timedelta(seconds=1) else "is now"
-        raise Unclear(why)
-    if moment - now > durations.LONGEST:
-        raise Unclear("is more than 10 years ahead")
-    return moment
-
-
-def _reason(phrase: str) -> Unclear:
-    if durations.seconds_in(phrase):
-        return Unclear("is a length of time")
-    return Unclear(reason(phrase, _REASONS) or _NOT_UNDERSTOOD)

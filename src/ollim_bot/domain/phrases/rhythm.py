@@ -240,7 +240,6 @@ _FORMS = tuple(
     )
 )
 
-
 RHYTHM_EXAMPLES = ("every day at 8am", "every monday and thursday at 18:30", "every 2 hours")
 _DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _DAY = r"(?:" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _DAY_NAMES) + "|tues|weds|thurs?)"

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from heapq import merge
 
 from ollim_bot.domain.costs import PastCosts
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
+from ollim_bot.domain.moments import clock_time, short_day
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
-from ollim_bot.domain.rehearsal.findings import Finding, FindingKind
-from ollim_bot.domain.rehearsal.fires import Fire, Ping
-from ollim_bot.domain.rehearsal.simulation import Rehearsal
+from ollim_bot.domain.rehearsal.findings import DAYS, Finding, FindingKind, findings
+from ollim_bot.domain.rehearsal.simulation import (
+    MOST_FIRES,
+    Assumptions,
+    Fire,
+    Ping,
+    Rehearsal,
+    Simulation,
+    by_timing,
+    coming,
+    rehearse,
+)
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.usage import dollars
@@ -23,8 +33,6 @@ NOTHING_CHANGES = "Changes nothing in the coming week."
 
 # One finding of these kinds is as good as another, whatever its jobs.
 _OF_ALL = (FindingKind.BUDGET, FindingKind.PHONE, FindingKind.WAITING, FindingKind.TOGETHER)
-_MOST_FINDINGS = 3
-_ONE_CENT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +92,14 @@ class Difference:
 
     def in_words(self) -> str:
         """`Adds 7 pings in the coming week, 2 more in your quiet hours; about $0.40.`"""
-        parts = [
-            ", ".join(self.pings.in_words("ping")),
-            ", ".join(self.turns.in_words("turn")),
-            ", ".join(self.silent.in_words("silent run")),
-            *self._further(),
-        ]
-        first = "; ".join(filter(None, parts))
+        kinds = (self.pings, "ping"), (self.turns, "turn"), (self.silent, "silent run")
+        parts = [", ".join(traffic.in_words(noun)) for traffic, noun in kinds]
+        first = "; ".join(filter(None, [*parts, *self._further()]))
         sentences = [f"{first[0].upper()}{first[1:]}."] if first else []
         # The budget has its own words.
         found = [*_sentences(self.appeared)]
         found += [f"No longer so: {sentence}" for sentence in _sentences(self.vanished)]
-        return " ".join([*sentences, *found[:_MOST_FINDINGS]]) or NOTHING_CHANGES
+        return " ".join([*sentences, *found[:3]]) or NOTHING_CHANGES
 
     def _further(self) -> Iterator[str]:
         if self.heads_ups:
@@ -104,7 +108,7 @@ class Difference:
             yield f"comes up to {_more(self.again, 'time')} if you do not answer"
         if self.micros:
             amount = abs(dollars(self.micros))
-            words = "under $0.01" if amount < _ONE_CENT else f"about ${amount:.2f}"
+            words = "under $0.01" if amount < 0.01 else f"about ${amount:.2f}"
             less = " less" if self.micros < 0 else ""
             yield f"{words}{less}{' at list price, included' if self.is_included else ''}"
         yield from self._budget()
@@ -138,22 +142,23 @@ def difference(before: RehearsedSide, after: RehearsedSide, costs: PastCosts) ->
         for fires in (old, new)
     )
 
-    def traffic(is_one: Callable[[Fire], bool]) -> Traffic:
-        was, is_now = (
-            {fire.at: fire for fire in filter(is_one, own)} for own in (own_old, own_new)
-        )
-        held = _held(is_now.values()) - _held(was.values())
-        in_quiet = _in_quiet(is_now.values()) - _in_quiet(was.values()) - held
-        return Traffic(len(is_now.keys() - was), len(was.keys() - is_now), in_quiet, held)
-
-    def more(number: Callable[[Fire], int], fires: Sequence[Fire], others: Sequence[Fire]) -> int:
+    def more(number: Callable[[Fire], int], fires: Iterable[Fire], others: Iterable[Fire]) -> int:
         return sum(map(number, fires)) - sum(map(number, others))
+
+    def traffic(kind: str) -> Traffic:
+        was, is_now = (
+            {fire.at: fire for fire in own if _kind(fire) == kind} for own in (own_old, own_new)
+        )
+        both = is_now.values(), was.values()
+        held = more(lambda fire: fire.ping is Ping.HELD, *both)
+        in_quiet = more(lambda fire: fire.quiet_until is not None, *both) - held
+        return Traffic(len(is_now.keys() - was), len(was.keys() - is_now), in_quiet, held)
 
     dry_old, dry_new = _dry(before.rehearsal), _dry(after.rehearsal)
     return Difference(
-        pings=traffic(_is_ping),
-        turns=traffic(_is_turn),
-        silent=traffic(_is_silent),
+        pings=traffic("ping"),
+        turns=traffic("turn"),
+        silent=traffic("silent run"),
         heads_ups=more(lambda fire: len(fire.heads_ups), own_new, own_old),
         again=more(lambda fire: len(fire.again), own_new, own_old),
         micros=_cost(old, new, costs),
@@ -171,37 +176,24 @@ def _unshared(rehearsal: Rehearsal, other: Rehearsal) -> list[Fire]:
     return [fire for fire in rehearsal.fires if id(fire) not in known]
 
 
-def _is_ping(fire: Fire) -> bool:
-    if fire.ping is Ping.HELD:
-        return not fire.is_held_turn
-    return fire.ping in (Ping.SENT, Ping.ORDERED)
-
-
-def _is_turn(fire: Fire) -> bool:
-    is_turn = fire.starts is not None and not (fire.job.spec.background or fire.job.spec.plain)
-    return is_turn and fire.ping in (Ping.NONE, Ping.HELD)
-
-
-def _is_silent(fire: Fire) -> bool:
-    is_silent = fire.ping in (Ping.NONE, Ping.REFUSED)
-    return fire.starts is not None and fire.job.spec.background and is_silent
-
-
-def _in_quiet(fires: Iterable[Fire]) -> int:
-    return sum(fire.quiet_until is not None for fire in fires)
-
-
-def _held(fires: Iterable[Fire]) -> int:
-    return sum(fire.ping is Ping.HELD for fire in fires)
+def _kind(fire: Fire) -> str:
+    """`ping`, `turn` or `silent run`; empty if the owner notices nothing and nothing is run."""
+    if fire.ping in (Ping.SENT, Ping.ORDERED) or (fire.ping is Ping.HELD and not fire.is_held_turn):
+        return "ping"
+    if fire.starts is None:
+        return ""
+    if fire.job.spec.background:
+        return "silent run"
+    return "" if fire.job.spec.plain or fire.ping is Ping.REFUSED else "turn"
 
 
 def _dry(rehearsal: Rehearsal) -> dict[date, datetime]:
     """The first moment of each day, in the owner's zone, at which a ping is refused."""
     found: dict[date, datetime] = {}
-    refused = Ping.REFUSED
-    for fire in [fire for fire in rehearsal.fires if fire.ping is refused]:
-        at = fire.due.astimezone(rehearsal.zone)
-        found.setdefault(at.date(), at)
+    for fire in rehearsal.fires:
+        if fire.ping is Ping.REFUSED:
+            at = fire.due.astimezone(rehearsal.zone)
+            found.setdefault(at.date(), at)
     return found
 
 
@@ -257,6 +249,71 @@ def _more(number: int, noun: str = "") -> str:
 def _days(moments: Sequence[datetime]) -> str:
     """`on Fri 20 Nov at 15:00`, `on 3 days, first Fri 20 Nov at 15:00`."""
     first = moments[0]
-    day = f"{WEEKDAYS[first.weekday()]} {first.day} {MONTHS[first.month - 1]}"
     several = f"{len(moments)} days, first " if len(moments) > 1 else ""
-    return f"on {several}{day} at {clock_time(first)}"
+    return f"on {several}{short_day(first)} at {clock_time(first)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedWeek:
+    """The coming week of a bot that runs, and so has missed nothing."""
+
+    jobs: dict[JobKey, ScheduledJob]
+    given: Assumptions
+    rehearsal: Rehearsal
+    findings: Sequence[Finding]
+
+    @property
+    def now(self) -> datetime:
+        return self.rehearsal.now
+
+    def replanned(self, before: JobKey | None, after: ScheduledJob | None) -> Rehearsal:
+        """The week with `after` in place of the job `before`, as `rehearse` would give it.
+
+        It has no `budgets`. A text that is sent as written takes no run and no token: it changes
+        nothing of other jobs, and none of them changes it.
+        """
+        new = [] if after is None else [after]
+        keys = {before, *map(key_of, new)}
+        gone = [*new, *(job for key, job in self.jobs.items() if key in keys)]
+        gone_ids, touches_others = {*map(id, gone)}, not all(job.spec.plain for job in gone)
+        kept: list[Fire] = []
+        again: list[Fire] = []
+        for fire in self.rehearsal.fires:
+            if id(fire.job) not in gone_ids:
+                is_free = fire.job.spec.plain or not touches_others
+                (kept if is_free else again).append(fire)
+        start, end = (each.astimezone(UTC) for each in (self.now, self.rehearsal.until))
+        alike = by_timing((job for job in new if job.spec.enabled), self.given.zone)
+        added = [*coming(alike, start, end, self.given.zone)]
+        if not self.rehearsal.is_whole or len(kept) + len(again) + len(added) > MOST_FIRES:
+            others = [job for key, job in self.jobs.items() if key not in keys]
+            return replace(rehearse([*others, *new], self.given, DAYS), budgets=())
+        copies = [Fire(fire.job, fire.due, fire.at) for fire in again]
+        played = [*merge(copies, added, key=_order)]
+        Simulation(self.given, self.rehearsal.length, end).play(played)
+        fires = tuple(merge(kept, played, key=_order))
+        return replace(self.rehearsal, fires=fires, budgets=())
+
+    def difference(
+        self, before: ScheduledJob | None, after: ScheduledJob | None, costs: PastCosts
+    ) -> Difference:
+        """What `after` in place of `before` changes; None is a job that is not there."""
+        rehearsal = self.replanned(None if before is None else key_of(before), after)
+        keys = {key_of(job) for job in (before, after) if job is not None}
+        return difference(
+            RehearsedSide(self.rehearsal, self.findings, before),
+            RehearsedSide(rehearsal, findings(rehearsal, keys), after),
+            costs,
+        )
+
+
+def rehearse_week(jobs: Iterable[ScheduledJob], given: Assumptions) -> RehearsedWeek:
+    """Rehearse the coming week of a bot that runs."""
+    by_key = {key_of(job): job for job in jobs}
+    given = replace(given, watched_until=None)
+    rehearsal = rehearse(by_key.values(), given, DAYS)
+    return RehearsedWeek(by_key, given, rehearsal, findings(rehearsal))
+
+
+def _order(fire: Fire) -> tuple[datetime, JobKey]:
+    return fire.due, key_of(fire.job)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
-from itertools import chain, groupby, takewhile
-from operator import attrgetter
+from itertools import groupby, takewhile
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.digest import OF_DIGEST
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Late, Routine, is_ordered
+from ollim_bot.domain.jobs import Late, Routine, is_ordered, list_names
 from ollim_bot.domain.moments import (
-    MONTHS,
     WEEKDAYS,
     clock_change,
     clock_time,
@@ -21,77 +26,76 @@ from ollim_bot.domain.moments import (
     duration_in_words,
     instant,
     offset_at,
+    short_day,
 )
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
-from ollim_bot.domain.rehearsal.fires import Assumptions, Fire, Ping, Timing, by_timing
-from ollim_bot.domain.rehearsal.phone import push_days
-from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
-from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
+from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY, is_pushed
+from ollim_bot.domain.rehearsal.simulation import (
+    Assumptions,
+    Fire,
+    Ping,
+    Rehearsal,
+    by_timing,
+    rehearse,
+)
+from ollim_bot.domain.runtime_config import PushWhat
+from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due, occurrence_at
+from ollim_bot.domain.text import counted, joined
 
-_DAY = timedelta(days=1)
 
-
-@dataclass(frozen=True, slots=True)
-class ClockChange:
+class _Oddity(NamedTuple):
     """`wall` is a time that the clocks skip, or show twice; it is due at `at`."""
 
+    at: datetime
+    key: JobKey
     job: ScheduledJob
     wall: datetime
-    at: datetime
     is_twice: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """The wall-clock times from `low` on and before `high` occur twice or never."""
-
-    low: datetime
-    high: datetime
-    is_twice: bool
-
-
-def oddities(
-    alike: Mapping[Timing, Sequence[ScheduledJob]], start: datetime, end: datetime
-) -> Iterator[ClockChange]:
-    """The oddities after `start` and until `end`. A line that follows real time has none."""
-    changes: dict[tzinfo, list[_Change]] = {}
-    for (_, zone, _), same in alike.items():
+def _oddities(rehearsal: Rehearsal) -> list[_Oddity]:
+    """By time and job. A line that follows real time has none."""
+    found = []
+    start, end = rehearsal.now.astimezone(UTC), rehearsal.until.astimezone(UTC)
+    changes: dict[tzinfo, list[tuple[datetime, datetime, bool]]] = {}
+    for (_, zone, _), same in by_timing(rehearsal.jobs.values(), rehearsal.zone).items():
         if zone not in changes:
-            changes[zone] = [*_changes(zone, start.astimezone(UTC), end.astimezone(UTC))]
-        for change in changes[zone]:
-            wall = _odd_wall(same[0], change)
-            at = None if wall is None else instant(wall, zone).astimezone(UTC)
-            if wall is not None and at is not None and start < at <= end:
-                yield from (ClockChange(job, wall, at, change.is_twice) for job in same)
+            changes[zone] = [*_changes(zone, start, end)]
+        for low, high, is_twice in changes[zone]:
+            wall = _odd_wall(same[0], low, high)
+            at = wall and instant(wall, zone).astimezone(UTC)
+            if wall and at and start < at <= end:
+                found += [_Oddity(at, key_of(job), job, wall, is_twice) for job in same]
+    return sorted(found, key=lambda odd: odd[:2])
 
 
-def _changes(zone: tzinfo, start: datetime, end: datetime) -> Iterator[_Change]:
+def _changes(
+    zone: tzinfo, start: datetime, end: datetime
+) -> Iterator[tuple[datetime, datetime, bool]]:
+    """Between which wall-clock times each occurs never, or twice if that is true."""
     while start < end:
-        day = min(start + _DAY, end)
+        day = min(start + timedelta(days=1), end)
         before, after = offset_at(start, zone), offset_at(day, zone)
         if before != after:
             at = clock_change(start, day, zone).replace(tzinfo=None)
             low, high = sorted((at + before, at + after))
-            yield _Change(low, high, is_twice=after < before)
+            yield low, high, after < before
         start = day
 
 
-def _odd_wall(job: ScheduledJob, change: _Change) -> datetime | None:
+def _odd_wall(job: ScheduledJob, low: datetime, high: datetime) -> datetime | None:
     if not isinstance(job, Routine):
         wall = job.run_at
-        return wall if wall.tzinfo is None and change.low <= wall < change.high else None
+        return wall if wall.tzinfo is None and low <= wall < high else None
     if job.rhythm.follows_real_time:
         return None
     # In a zone without clock changes, all wall-clock times exist once.
-    low, high = (wall.replace(tzinfo=UTC) for wall in (change.low, change.high))
-    first = next(job.rhythm.between(low, high, UTC), None)
-    return None if first is None else first.replace(tzinfo=None)
+    walls = job.rhythm.between(low.replace(tzinfo=UTC), high.replace(tzinfo=UTC), UTC)
+    return next((wall.replace(tzinfo=None) for wall in walls), None)
 
 
 SEVERAL = 3
-_MOST_NAMED = 3
-_OBSTACLES = {
+_OBSTACLES: Mapping[SkipReason | None, str] = {
     SkipReason.INVALID_TOOLS: "a tool in its file is wrong",
     SkipReason.MISSING_SKILL: "it names a skill that does not load",
 }
@@ -121,39 +125,34 @@ class Finding:
 
 def findings(rehearsal: Rehearsal, meeting: Set[JobKey] | None = None) -> Sequence[Finding]:
     """The findings, most important first; with `meeting`, jobs that meet one of these only."""
-    found = chain(
-        _cannot_run(rehearsal),
-        _missed(rehearsal),
-        _dry(rehearsal),
-        _full(rehearsal),
-        _overlapping(rehearsal),
-        _waiting(rehearsal),
-        _together(rehearsal, meeting),
-        _clocks(rehearsal),
-    )
-    return [*found]
+    return [
+        *_cannot_run(rehearsal),
+        *_missed(rehearsal),
+        *_dry(rehearsal),
+        *_full(rehearsal),
+        *_overlapping(rehearsal),
+        *_waiting(rehearsal),
+        *_together(rehearsal, meeting),
+        *_clocks(rehearsal),
+    ]
 
 
 def _cannot_run(rehearsal: Rehearsal) -> Iterator[Finding]:
-    hindered = [fire for fire in rehearsal.fires if fire.reason in _OBSTACLES]
-    for fires in _by_job(hindered):
-        assert fires[0].reason is not None
-        because = _OBSTACLES[fires[0].reason]
-        sentence = f"{_named(fires[0].job)} would not run: {because}."
+    for fires in _by_job(fire for fire in rehearsal.fires if fire.reason in _OBSTACLES):
+        sentence = f"{_named(fires[0].job)} would not run: {_OBSTACLES[fires[0].reason]}."
         yield _finding(FindingKind.CANNOT_RUN, rehearsal, fires, sentence)
 
 
 def _missed(rehearsal: Rehearsal) -> Iterator[Finding]:
     now = rehearsal.now.astimezone(UTC)
     for fire in takewhile(lambda fire: fire.due <= now, rehearsal.fires):
-        if not fire.is_late and fire.state is not OccurrenceState.MISSED:
-            continue
-        if fire.state is not OccurrenceState.MISSED:
+        if fire.state is OccurrenceState.MISSED:
+            told = "" if fire.job.spec.late is Late.SKIP else ", and you would be told"
+            then = f"It would not run{told}."
+        elif fire.is_late:
             then = "It would run late."
-        elif fire.job.spec.late is Late.SKIP:
-            then = "It would not run."
         else:
-            then = "It would not run, and you would be told."
+            continue
         when = describe(fire.due, rehearsal.now)
         sentence = f"{_named(fire.job)}, {when}, was missed. {then}"
         yield _finding(FindingKind.MISSED, rehearsal, [fire], sentence)
@@ -165,7 +164,7 @@ def _dry(rehearsal: Rehearsal) -> Iterator[Finding]:
         return
     first, days = describe(refused[0].due, rehearsal.now), len(rehearsal.dry_days)
     when = first if days == 1 else f"on {days} days, first {first}"
-    pings = "1 ping" if len(refused) == 1 else f"{len(refused)} pings"
+    pings = counted(len(refused), "ping")
     sentence = f"The ping budget would run dry {when}: {pings} would be refused."
     yield _finding(FindingKind.BUDGET, rehearsal, refused, sentence)
 
@@ -206,10 +205,10 @@ def _waiting(rehearsal: Rehearsal) -> Iterator[Finding]:
     if not waiting:
         return
     longest = max(waiting, key=lambda fire: fire.wait)
-    runs = "run" if rehearsal.places == 1 else "runs"
+    places = counted(rehearsal.places, "background run")
     times = "once" if len(waiting) == 1 else f"{len(waiting)} times"
     sentence = (
-        f"Only {rehearsal.places} background {runs} can go at once. A run would wait {times}, "
+        f"Only {places} can go at once. A run would wait {times}, "
         f"{duration_in_words(longest.wait)} at most ({_named(longest.job)}, "
         f"{describe(longest.due, rehearsal.now)}). Reminders go first."
     )
@@ -224,14 +223,13 @@ def _together(rehearsal: Rehearsal, meeting: Set[JobKey] | None) -> Iterator[Fin
         if len(fires) >= SEVERAL and fires[0].due > now:
             meetings.setdefault(tuple([id(fire.job) for fire in fires]), []).append(fires)
     for met in sorted(meetings.values(), key=lambda met: -len(met[0])):
-        more = {1: "", 2: " and once more"}.get(len(met), f" and {len(met) - 1} more times")
-        when = f"{describe(met[0][0].due, rehearsal.now)}{more}"
-        names = _listed([_named(fire.job) for fire in met[0]])
-        sentence = f"{len(met[0])} jobs come at the same moment, {when}: {names}."
-        first = met[0]
-        keys = tuple(key_of(fire.job) for fire in first)
-        at = first[0].due.astimezone(rehearsal.zone)
-        yield Finding(FindingKind.TOGETHER, at, len(met), keys, sentence)
+        first, times = met[0], len(met)
+        more = {1: "", 2: " and once more"}.get(times, f" and {times - 1} more times")
+        names = list_names([_named(fire.job) for fire in first], str, "and", 3)
+        when = f"{describe(first[0].due, rehearsal.now)}{more}"
+        sentence = f"{len(first)} jobs come at the same moment, {when}: {names}."
+        found = _finding(FindingKind.TOGETHER, rehearsal, first, sentence)
+        yield replace(found, times=times)
 
 
 def _at_one_moment(rehearsal: Rehearsal, meeting: Set[JobKey] | None) -> Iterator[Sequence[Fire]]:
@@ -240,19 +238,15 @@ def _at_one_moment(rehearsal: Rehearsal, meeting: Set[JobKey] | None) -> Iterato
     if meeting is None:
         yield from ([*found] for _, found in groupby(fires, key=due))
         return
-    jobs = {id(fire.job): fire.job for fire in fires}
-    own = {number for number, job in jobs.items() if key_of(job) in meeting}
+    own = {number for number, job in rehearsal.jobs.items() if key_of(job) in meeting}
     for moment in dict.fromkeys([fire.due for fire in fires if id(fire.job) in own]):
         yield fires[bisect_left(fires, moment, key=due) : bisect_right(fires, moment, key=due)]
 
 
 def _clocks(rehearsal: Rehearsal) -> Iterator[Finding]:
-    jobs = {id(fire.job): fire.job for fire in rehearsal.fires}
-    alike = by_timing(jobs.values(), rehearsal.zone)
-    found = oddities(alike, rehearsal.now, rehearsal.until)
-    for odd in sorted(found, key=lambda odd: (odd.at, key_of(odd.job))):
+    for odd in _oddities(rehearsal):
         name, own = _named(odd.job), odd.job.spec.timezone
-        day = f"{WEEKDAYS[odd.wall.weekday()]} {odd.wall.day} {MONTHS[odd.wall.month - 1]}"
+        day = short_day(odd.wall)
         there = f" in {own.key}" if own is not None and own != rehearsal.zone else ""
         time = clock_time(odd.wall)
         if odd.is_twice:
@@ -261,7 +255,7 @@ def _clocks(rehearsal: Rehearsal) -> Iterator[Finding]:
             shown = clock_time(odd.at.astimezone(odd.job.spec.zone(rehearsal.zone)))
             sentence = f"{name}: there is no {time}{there} on {day}. It runs at {shown}."
         at = odd.at.astimezone(rehearsal.zone)
-        yield Finding(FindingKind.CLOCKS, at, 1, (key_of(odd.job),), sentence)
+        yield Finding(FindingKind.CLOCKS, at, 1, (odd.key,), sentence)
 
 
 def _by_job(fires: Iterable[Fire]) -> Iterable[Sequence[Fire]]:
@@ -282,16 +276,9 @@ def _named(job: ScheduledJob) -> str:
     return f"“{job.spec.short_title}”"
 
 
-def _listed(names: Sequence[str]) -> str:
-    if len(names) <= _MOST_NAMED:
-        return ", ".join(names[:-1]) + f" and {names[-1]}"
-    return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more"
-
-
 # More jobs would take a second to rehearse, and so many are sure to be due together.
 MOST_ASKED = 1000
 DAYS = 7
-_MOST_DAYS = 3
 
 
 def warnings(
@@ -349,6 +336,115 @@ def _when(days: Sequence[date], today: date) -> str:
     """`today`, `on Tue`, `tomorrow and on Wed`, `on 5 days, first today`."""
     near = {today: "today", today + timedelta(days=1): "tomorrow"}
     names = [near.get(day) or f"on {WEEKDAYS[day.weekday()]}" for day in days]
-    if len(names) > _MOST_DAYS:
+    if len(names) > 3:
         return f"on {len(names)} days, first {names[0]}"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return joined(names)
+
+
+_SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class PushDay:
+    """A day of the phone's server, which counts by the clock of UTC; `first` is its first message.
+
+    `total` counts the messages with those that take a card off the phone again, and `must` those
+    that must come. `missing` would not come there: it takes no more of them on that day. `jobs`
+    counts the messages of each job.
+    """
+
+    day: date
+    first: datetime
+    total: int = 0
+    must: int = 0
+    missing: int = 0
+    jobs: Counter[JobKey] = field(default_factory=Counter)
+
+    def add(self, job: ScheduledJob, *, is_clear: bool) -> None:
+        """Play one message. What takes a card off is left out where there is no room for it."""
+        must = job.must and not is_clear
+        is_full = self.total - self.missing >= (PER_DAY if must else PER_DAY - KEPT_FOR_MUST)
+        if is_clear and is_full:
+            return
+        self.total += 1
+        self.must += must
+        self.missing += is_full
+        self.jobs[key_of(job)] += 1
+
+
+def push_days(rehearsal: Rehearsal) -> Sequence[PushDay]:
+    """The days on which the phone would get something; none if no phone is paired.
+
+    Each card is taken to come as often as it can.
+    """
+    if rehearsal.pushes is None:
+        return ()
+    days: dict[date, PushDay] = {}
+    pushed = _pushed(rehearsal.fires, rehearsal.pushes, rehearsal.length)
+    for at, job, is_card in sorted(pushed, key=itemgetter(0)):
+        day = days.setdefault(at.date(), PushDay(at.date(), at))
+        day.add(job, is_clear=False)
+        if is_card:
+            day.add(job, is_clear=True)
+    return [*days.values()]
+
+
+def _pushed(
+    fires: Iterable[Fire], what: PushWhat, length: timedelta
+) -> Iterator[tuple[datetime, ScheduledJob, bool]]:
+    """The moment and the job of each message, and whether it is a card, which is taken off."""
+    rules: dict[int, _Rule] = {}
+    digests: set[datetime] = set()
+    for fire in fires:
+        job = fire.job
+        rule = rules.get(id(job)) or rules.setdefault(id(job), _Rule.of(job, what))
+        if rule.heads_up:
+            yield from ((at, job, False) for at in fire.heads_ups)
+        if fire.ping is Ping.HELD and fire.quiet_until is not None and not fire.is_held_turn:
+            end = fire.quiet_until.astimezone(UTC)
+            if rule.digest and end not in digests:
+                digests.add(end)
+                yield end, job, False
+            continue
+        at, is_sent = fire.starts or fire.at, fire.ping in (Ping.SENT, Ping.ORDERED)
+        is_said = fire.starts is not None and (is_sent or not job.spec.background)
+        if rule.said and is_said:
+            yield at + length, job, False
+        if rule.card and is_sent:
+            yield from ((moment, job, True) for moment in (at, *fire.again))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Which messages of a job ring: its cards, its pings or answers, its heads-ups, a digest."""
+
+    card: bool
+    said: bool
+    heads_up: bool
+    digest: bool
+
+    @classmethod
+    def of(cls, job: ScheduledJob, what: PushWhat) -> _Rule:
+        is_turn = not (job.spec.background or job.spec.plain)
+        moment = occurrence_at(job, _SOME_DAY)
+
+        def rings(occurrence: str, author: Author, name: str = "", *, card: bool = False) -> bool:
+            sample = ChatMessage(
+                MessageId(name),
+                _SOME_DAY,
+                author,
+                "",
+                card=Card("") if card else None,
+                job=job.spec.short_title,
+                occurrence=occurrence,
+                must=job.must and bool(occurrence),
+            )
+            return is_pushed(sample, what)
+
+        author = Author.ASSISTANT if is_turn else Author.BACKGROUND
+        return cls(
+            card=job.asks and rings(moment.id, Author.BACKGROUND, card=True),
+            said=(is_turn or not job.asks) and rings("", author),
+            heads_up=rings(moment.before(timedelta(minutes=1)).id, Author.BACKGROUND),
+            digest=rings("", Author.BACKGROUND, OF_DIGEST),
+        )

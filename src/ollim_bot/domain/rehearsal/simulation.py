@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from enum import StrEnum
 from heapq import heappop, heappush, merge
-from itertools import islice
+from itertools import count, groupby, islice
 
+from ollim_bot.domain.catch_up import catch_up
 from ollim_bot.domain.decision import (
+    BETWEEN_LATE_RUNS,
     WITHDRAWN,
     Circumstances,
     Decision,
@@ -24,24 +27,24 @@ from ollim_bot.domain.decision import (
     run_priority,
 )
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Routine, is_ordered
-from ollim_bot.domain.occurrences import OccurrenceState, SkipReason, is_unwanted
+from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
+from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason, is_unwanted
 from ollim_bot.domain.pings import PingBudget, PingRefused, charged
-from ollim_bot.domain.quiet import quiet_spans, quiet_until
-from ollim_bot.domain.rehearsal.fires import (
-    AssumedRuns,
-    Assumptions,
-    Fire,
-    Ping,
-    by_timing,
-    caught_up,
-    coming,
-)
+from ollim_bot.domain.quiet import QuietSettings, quiet_spans, quiet_until
+from ollim_bot.domain.repeats import AfterDone, Rhythm
 from ollim_bot.domain.runs import Run, RunPolicy
-from ollim_bot.domain.runtime_config import PushWhat
-from ollim_bot.domain.schedule import ScheduledJob, key_of, occurrence_at
+from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
+from ollim_bot.domain.schedule import (
+    ScheduledJob,
+    is_late,
+    key_of,
+    moments_between,
+    next_due,
+    occurrence_at,
+)
 
 MOST_FIRES = 200_000
+USUAL_LENGTH = timedelta(minutes=2)
 
 
 class _QuietTable:
@@ -101,7 +104,7 @@ class Simulation:
         self._routines: set[str] = set()
         self._running = 0
         self._conversation_free_at: datetime | None = None
-        self._order = 0
+        self._order = count()
 
     def play(self, fires: Iterable[Fire]) -> None:
         """Play all of them, and end what they have begun."""
@@ -147,7 +150,7 @@ class Simulation:
             case RunInBackground():
                 self._note_routine(fire)
                 rank = run_priority(fire.job, fire.due)
-                heappush(self._waiting, (rank, self._next_order(), fire))
+                heappush(self._waiting, (rank, next(self._order), fire))
                 self._call_up(fire.at)
             case RunInForeground():
                 self._drop_held_turn(case)
@@ -233,7 +236,7 @@ class Simulation:
     def _take_turn(self, fire: Fire, may_start: datetime | None = None) -> None:
         """Take the next turn of the conversation, or deliver plainly if that comes too late."""
         starts = max(may_start or fire.at, self._conversation_free_at or fire.at)
-        if fire.is_ordered and starts > deliver_by(fire.due, fire.at):
+        if is_ordered(fire.job) and starts > deliver_by(fire.due, fire.at):
             self._skip(fire, WITHDRAWN)
             return
         self._note_routine(fire)
@@ -253,11 +256,7 @@ class Simulation:
             self._go(fire, now + self._length)
 
     def _go(self, fire: Fire, end: datetime) -> None:
-        heappush(self._going, (end, self._next_order(), fire))
-
-    def _next_order(self) -> int:
-        self._order += 1
-        return self._order
+        heappush(self._going, (end, next(self._order), fire))
 
     def _ping(self, fire: Fire, now: datetime) -> None:
         case = self._case_of(fire.job)
@@ -289,22 +288,27 @@ class Simulation:
 class Rehearsal:
     """`fires` are in the order in which they are due, until `until`.
 
-    `places` is the number of parallel background runs. `superseded` counts missed moments that gave
-    way to a later moment of their job. `now` and `until` are in the owner's zone. `budgets` are the
-    ping budget at the beginning and after each payment. `pushes` is what rings on the owner's
-    phone; None without one.
+    `length` is what each run is assumed to take; it pings once at its end. `places` is the number
+    of parallel background runs. `superseded` counts missed moments that gave way to a later moment
+    of their job. `now` and `until` are in the owner's zone. `budgets` are the ping budget at the
+    beginning and after each payment. `pushes` is what rings on the owner's phone; None without one.
     """
 
     now: datetime
     until: datetime
     zone: tzinfo
-    guess: AssumedRuns
+    length: timedelta
     places: int
     fires: tuple[Fire, ...]
     superseded: int
     is_whole: bool
     budgets: tuple[PingBudget, ...] = ()
     pushes: PushWhat | None = None
+
+    @property
+    def jobs(self) -> dict[int, ScheduledJob]:
+        """The jobs that come, by their identity."""
+        return {id(fire.job): fire.job for fire in self.fires}
 
     @property
     def dry_days(self) -> frozenset[date]:
@@ -318,12 +322,14 @@ def rehearse(
     given: Assumptions,
     days: int,
     *,
-    guess: AssumedRuns | None = None,
+    length: timedelta = USUAL_LENGTH,
     most: int = MOST_FIRES,
 ) -> Rehearsal:
-    """Everything that fires within `days`; fewer days if there are more than `most` fires."""
-    longest = timedelta(seconds=given.config.bg_fork_timeout)
-    guess = AssumedRuns(min((guess or AssumedRuns()).run, longest))
+    """Everything that fires within `days`; fewer days if there are more than `most` fires.
+
+    Each run takes the `length`, but no longer than it may.
+    """
+    length = min(length, timedelta(seconds=given.config.bg_fork_timeout))
     alike = by_timing(sorted((job for job in jobs if job.spec.enabled), key=key_of), given.zone)
     start, end = given.now.astimezone(UTC), given.now.astimezone(UTC) + timedelta(days=days)
     begun, superseded = caught_up(alike, given)
@@ -332,14 +338,14 @@ def rehearse(
     is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
-    simulation = Simulation(given, guess.run, end)
+    simulation = Simulation(given, length, end)
     simulation.play(fires)
     fires.sort(key=lambda fire: fire.due)
     return Rehearsal(
         now=given.now.astimezone(given.zone),
         until=end.astimezone(given.zone),
         zone=given.zone,
-        guess=guess,
+        length=length,
         places=given.config.bg_concurrency,
         fires=tuple(fires),
         superseded=superseded,
@@ -347,3 +353,151 @@ def rehearse(
         budgets=tuple(simulation.budgets),
         pushes=given.pushes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What a rehearsal starts from. `zone` is the owner's.
+
+    With `watched_until`, the bot ran until that moment and starts `now`. `skills` are the skills
+    that exist; None means that all do. `is_skipped` tells what the owner wants skipped. `quiet`
+    says when it is quiet; None means never. `pushes` is what rings on the owner's phone; None
+    without one.
+    """
+
+    now: datetime
+    zone: tzinfo
+    budget: PingBudget
+    config: RuntimeConfig
+    watched_until: datetime | None = None
+    skills: Set[str] | None = None
+    is_skipped: Callable[[Occurrence], bool] | None = None
+    quiet: QuietSettings | None = None
+    pushes: PushWhat | None = None
+
+
+class Ping(StrEnum):
+    """What becomes of the one ping of a run; a `must` reminder comes in any case.
+
+    A held ping, or a held turn of the conversation, comes when the quiet ends.
+    """
+
+    NONE = "none"
+    SENT = "sent"
+    HELD = "held"
+    REFUSED = "refused"
+    ORDERED = "ordered"
+
+
+@dataclass(slots=True)
+class Fire:
+    """Moments are in UTC. At `at` the bot dispatches it; at `starts` the agent begins.
+
+    `starts` is None for an occurrence that is not run. `quiet_until` is the end of the quiet that
+    it comes in, or would have pinged in. `heads_ups` announce it. At the moments `again` it comes
+    again, if the owner does not answer.
+    """
+
+    job: ScheduledJob
+    due: datetime
+    at: datetime
+    state: OccurrenceState = OccurrenceState.DONE
+    reason: SkipReason | None = None
+    starts: datetime | None = None
+    ping: Ping = Ping.NONE
+    quiet_until: datetime | None = None
+    heads_ups: tuple[datetime, ...] = ()
+    again: tuple[datetime, ...] = ()
+
+    @property
+    def is_late(self) -> bool:
+        return not self.is_held_turn and is_late(self.due, self.at)
+
+    @property
+    def is_skipped(self) -> bool:
+        return self.state is OccurrenceState.SKIPPED
+
+    @property
+    def is_held_turn(self) -> bool:
+        """Whether it is a turn of the conversation that waits for the end of the quiet."""
+        is_turn = not (self.job.spec.background or self.job.spec.plain)
+        return is_turn and self.ping is Ping.HELD
+
+    @property
+    def wait(self) -> timedelta:
+        """How long it waits for other runs that came before."""
+        is_run = self.starts is not None and not self.is_held_turn
+        return self.starts - self.at if is_run and self.starts else timedelta()
+
+
+Timing = tuple[Rhythm | datetime, tzinfo, date | None]
+
+
+def by_timing(
+    jobs: Iterable[ScheduledJob], zone: tzinfo
+) -> Mapping[Timing, Sequence[ScheduledJob]]:
+    """Group the jobs that are due at the same moments, which are then computed once."""
+    alike: dict[Timing, list[ScheduledJob]] = {}
+    for job in jobs:
+        when = job.rhythm if isinstance(job, Routine) else job.run_at
+        day = when.done_on if isinstance(when, AfterDone) else None
+        alike.setdefault((when, job.spec.zone(zone), day), []).append(job)
+    return alike
+
+
+def coming(
+    alike: Mapping[Timing, Sequence[ScheduledJob]], start: datetime, end: datetime, zone: tzinfo
+) -> Iterator[Fire]:
+    """Yield what is due after `start` and by `end`, by time, then by job."""
+    groups = [*alike.values()]
+    walks = [_walk(number, same[0], start, end, zone) for number, same in enumerate(groups)]
+    for at, found in groupby(merge(*walks), key=lambda pair: pair[0]):
+        due = [job for _, number in found for job in groups[number]]
+        yield from (Fire(job, at, at) for job in sorted(due, key=key_of))
+
+
+def _walk(
+    number: int, job: ScheduledJob, start: datetime, end: datetime, zone: tzinfo
+) -> Iterator[tuple[datetime, int]]:
+    """What follows its answer is taken to be answered at its moment."""
+    if not isinstance(job, Routine) or not isinstance(job.rhythm, AfterDone):
+        yield from ((at, number) for at in moments_between(job, start, end, zone))
+        return
+    rhythm, own_zone = job.rhythm, job.spec.zone(zone)
+    at = next(moments_between(job, start, end, zone), None)
+    while at is not None and at <= end:
+        yield at, number
+        at = rhythm.after_answer(at, own_zone).astimezone(UTC)
+
+
+def caught_up(
+    alike: Mapping[Timing, Sequence[ScheduledJob]], given: Assumptions
+) -> tuple[list[Fire], int]:
+    """What a start does about missed moments, and how many are superseded."""
+    if given.watched_until is None:
+        return [], 0
+    now, zone = given.now.astimezone(UTC), given.zone
+    watched_until = min(given.watched_until.astimezone(UTC), now)
+    missing = [
+        job
+        for same in alike.values()
+        if (due := next_due(same[0], watched_until, zone)) is not None and due <= now
+        for job in same
+    ]
+    plan = catch_up(missing, watched_until, now, zone, given.is_skipped)
+    on_time = [one for one in plan.run if not one.late_since(now)]
+    late = [one for one in plan.run if one.late_since(now)]
+    missed = (*plan.tell, *plan.skip)
+    # Reminders that were due before, and whose files are still there.
+    reminders = (job for same in alike.values() for job in same if isinstance(job, Reminder))
+    dues = ((job, job.due(zone).astimezone(UTC)) for job in reminders)
+    fires = [
+        *(Fire(job, due, now) for job, due in dues if due <= watched_until),
+        *(Fire(one.job, one.newest, now, OccurrenceState.MISSED) for one in missed),
+        *(Fire(one.job, one.newest, now) for one in on_time),
+        *(
+            Fire(one.job, one.newest, now + number * BETWEEN_LATE_RUNS)
+            for number, one in enumerate(late)
+        ),
+    ]
+    return fires, sum(one.older_count for one in (*plan.run, *missed))

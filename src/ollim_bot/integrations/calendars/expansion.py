@@ -149,15 +149,20 @@ def expand(
         slow = []
         for series in waiting:
             try:
-                instances = _instances(
-                    series, window, found, min(seconds, deadline - process_time())
-                )
+                left = min(seconds, deadline - process_time())
+                instances = _instances(series, window, found, left)
             except _TooSlow:
                 slow.append(series)
                 continue
             events = (_event(each, calendar, owners, found) for each in instances)
-            kept = (event for event in events if event is not None and window.has(event))
-            found.events += [_with_own_id(event, seen) for event in kept]
+            for event in events:
+                if event is not None and window.has(event):
+                    own, number = event.id, 1
+                    while own in seen:
+                        number += 1
+                        own = f"{event.id}-{number}"
+                    seen.add(own)
+                    found.events.append(event._replace(id=own))
         waiting = slow
     found.too_often += len(waiting)
     found.events.sort(key=lambda event: (begins(event), event.id))
@@ -176,10 +181,8 @@ def expand(
 def main() -> None:
     """Read the name, the zone and the moment from the arguments, the text from standard input."""
     name, zone, now = sys.argv[1:]
-    for limit, most in (
-        (resource.RLIMIT_CPU, _PROCESS_SECONDS),
-        (resource.RLIMIT_AS, _PROCESS_BYTES),
-    ):
+    limits = {resource.RLIMIT_CPU: _PROCESS_SECONDS, resource.RLIMIT_AS: _PROCESS_BYTES}
+    for limit, most in limits.items():
         with suppress(OSError, ValueError):
             resource.setrlimit(limit, (most, most))
     window = Window.around(datetime.fromisoformat(now), ZoneInfo(zone))
@@ -194,18 +197,14 @@ def main() -> None:
     sys.stdout.write(json.dumps(copy_json(copy)))
 
 
-def _text(raw: bytes) -> str:
-    for encoding in (
-        ("utf-16",) if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8-sig", "cp1252")
-    ):
-        with suppress(UnicodeDecodeError):
-            return raw.decode(encoding)
-    return raw.decode("latin-1")
-
-
 def _parsed(raw: bytes, window: Window) -> list[_Component]:
     """The calendars, without single events far from the window: those are most, and slow."""
-    text = _text(raw).replace("\r\n", "\n").replace("\r", "\n")
+    is_wide = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+    text = raw.decode("latin-1")
+    for encoding in ("utf-16",) if is_wide else ("cp1252", "utf-8-sig"):
+        with suppress(UnicodeDecodeError):
+            text = raw.decode(encoding)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "BEGIN:VCALENDAR" not in text.upper():
         is_page = "<html" in text[:2000].lower()
         raise NoCalendar(
@@ -282,27 +281,16 @@ def _values(event: _Component, name: str) -> list[Any]:
 
 def _with_zone(value: Any, zone: tzinfo) -> Any:
     """The value with `zone` at each time that has none."""
-
-    def placed(moment: Any) -> Any:
-        is_floating = isinstance(moment, datetime) and moment.tzinfo is None
-        return moment.replace(tzinfo=zone) if is_floating else moment
-
-    return _changed(value, placed)
+    return _changed(value, lambda at: at if at.tzinfo else at.replace(tzinfo=zone))
 
 
-def _without_zone(value: Any, zone: tzinfo) -> Any:
-    """The value as the clocks of `zone` show it."""
+def _changed(value: Any, change: Callable[[datetime], datetime]) -> Any:
+    """The value with each of its times changed; days and lengths stay."""
 
-    def shown(moment: Any) -> Any:
-        is_instant = isinstance(moment, datetime) and moment.tzinfo is not None
-        return moment.astimezone(zone).replace(tzinfo=None) if is_instant else moment
-
-    return _changed(value, shown)
-
-
-def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
-    def part(moment: Any) -> Any:
-        return tuple(map(change, moment)) if isinstance(moment, tuple) else change(moment)
+    def part(given: Any) -> Any:
+        if isinstance(given, tuple):
+            return tuple(map(part, given))
+        return change(given) if isinstance(given, datetime) else given
 
     if isinstance(value, vDDDLists):
         return vDDDLists([part(each.dt) for each in value.dts])
@@ -380,10 +368,15 @@ def _computed(
 
 
 def _on_clocks(event: _Component, zone: tzinfo) -> _Component:
+    """The event with its times as the clocks of `zone` show them."""
+
+    def shown(at: datetime) -> datetime:
+        return at.astimezone(zone).replace(tzinfo=None) if at.tzinfo else at
+
     event = event.copy()
     for name in _TIMES:
         if name in event:
-            values = [_without_zone(each, zone) for each in _values(event, name)]
+            values = [_changed(each, shown) for each in _values(event, name)]
             event[name] = values if name in ("EXDATE", "RDATE") else values[0]
     for rule in event.get("RRULE", ()):
         if "UNTIL" in rule:
@@ -437,8 +430,17 @@ def _event(
         return None
     try:
         start, end = _span(instance)
+        # An id that an instance keeps when it is moved.
+        original = instance.get("RECURRENCE-ID")
+        # An exception for all later instances too stands in each of them.
+        if original is None or "RANGE" in original.params:
+            original = instance["DTSTART"]
+        moment = original.dt
+        if isinstance(moment, datetime):
+            moment = moment.astimezone(UTC)
+        key = "\0".join((calendar.casefold(), _one(instance, "UID"), moment.isoformat()))
         return CalendarEvent(
-            _id(instance, calendar),
+            sha256(key.encode("utf-8", "replace")).hexdigest()[:12],
             calendar,
             shortened(" ".join(_one(instance, "SUMMARY").split()), _LONGEST_TITLE),
             start,
@@ -446,7 +448,8 @@ def _event(
             not isinstance(start, datetime),
             shortened(" ".join(_one(instance, "LOCATION").split()), _LONGEST_TITLE),
             shortened(_one(instance, "DESCRIPTION").strip(), _LONGEST_TEXT),
-            _is_busy(instance),
+            _one(instance, "X-MICROSOFT-CDO-BUSYSTATUS").upper() != "FREE"
+            and _one(instance, "TRANSP").upper() != "TRANSPARENT",
             _is_declined(instance, owners),
         )
     except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
@@ -474,36 +477,9 @@ def _span(instance: _Component) -> tuple[date, date]:
     return begins, max(end.astimezone(UTC), begins)
 
 
-def _id(instance: _Component, calendar: str) -> str:
-    """An id that an instance keeps when it is moved."""
-    original = instance.get("RECURRENCE-ID")
-    # An exception for all later instances too stands in each of them.
-    if original is None or "RANGE" in original.params:
-        original = instance["DTSTART"]
-    moment = original.dt
-    if isinstance(moment, datetime):
-        moment = moment.astimezone(UTC)
-    key = "\0".join((calendar.casefold(), _one(instance, "UID"), moment.isoformat()))
-    return sha256(key.encode("utf-8", "replace")).hexdigest()[:12]
-
-
-def _with_own_id(event: CalendarEvent, seen: set[str]) -> CalendarEvent:
-    own, number = event.id, 1
-    while own in seen:
-        number += 1
-        own = f"{event.id}-{number}"
-    seen.add(own)
-    return event if own == event.id else event._replace(id=own)
-
-
 def _one(instance: _Component, name: str) -> str:
     value = instance.get(name, "")
     return str(value[0] if isinstance(value, list) else value)
-
-
-def _is_busy(instance: _Component) -> bool:
-    is_free = _one(instance, "X-MICROSOFT-CDO-BUSYSTATUS").upper() == "FREE"
-    return not is_free and _one(instance, "TRANSP").upper() != "TRANSPARENT"
 
 
 def _is_declined(instance: _Component, owners: frozenset[str]) -> bool:

@@ -44,6 +44,7 @@ _LONGEST_STEP = 10.0
 _NO_ADDRESS = "That is not the address of a calendar. It begins with https:// or webcal://."
 _TOO_LARGE = f"The calendar is larger than {MOST_BYTES // 1_000_000} MB."
 _CUT_OFF = "The calendar is cut off before its end."
+_MARK = re.compile(r"[ -~]{1,999}")
 _STATUS = {
     401: "The address asks for a password. Use the calendar's secret or published address.",
     403: "The address refuses to be read. It may have been reset: get it anew.",
@@ -146,12 +147,8 @@ def _fetched(answer: HttpResponse) -> Fetched | None:
         return None
     if answer.status != 200:
         raise CalendarFailed(_STATUS.get(answer.status, f"The address answered {answer.status}."))
-    return Fetched(_unpacked(answer), _mark(answer, "etag"), _mark(answer, "last-modified"))
-
-
-def _mark(answer: HttpResponse, name: str) -> str:
-    value = answer.headers.get(name, "")
-    return value if value.isprintable() and value.isascii() and len(value) < 1000 else ""
+    marks = [answer.headers.get(name, "") for name in ("etag", "last-modified")]
+    return Fetched(_unpacked(answer), *(each if _MARK.fullmatch(each) else "" for each in marks))
 
 
 def _unpacked(answer: HttpResponse) -> bytes:
@@ -295,19 +292,18 @@ class CalendarFeeds:
         text = self._files.text(source.name)
         copy = since.copy or CalendarCopy(source.name, source.file or shown_host(source.address))
         asked = source if text is not None else source._replace(etag="", modified="")
-        new_text = None
+        content, is_new = text, False
         try:
             fetched = self._fetched(asked, seconds)
             if fetched is not None:
                 asked = asked._replace(etag=fetched.etag, modified=fetched.modified)
-                new_text = None if fetched.text == text else fetched.text
-            content = new_text if new_text is not None else text
+                content, is_new = fetched.text, fetched.text != text
             if content is None:
                 raise CalendarFailed(_NO_TEXT)
-            copy = self._current(copy, content, now, is_new=new_text is not None)
+            copy = self._current(copy, content, now, is_new=is_new)
         except CalendarFailed as failed:
             return self._files.update(source, copy.failed(str(failed), now), None, since=since)
-        return self._files.update(asked, copy, new_text, since=since)
+        return self._files.update(asked, copy, content if is_new else None, since=since)
 
     def _current(
         self, copy: CalendarCopy, text: bytes, now: datetime, *, is_new: bool

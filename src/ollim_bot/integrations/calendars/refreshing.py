@@ -140,16 +140,12 @@ async def take_calendar_address(feeds: CalendarFeeds, clock: Clock, address: str
     except OllimError as refused:
         return AddressAnswer(f"No calendar was added. {refused}")
     update = f"The owner added the calendar {copy.name}; `ollim-bot cal upcoming` shows it."
-    words = f"{added_words(copy, now, literal)} {_how_to_change(copy.name)}"
-    return AddressAnswer(words, update, _QUOTED)
-
-
-def _how_to_change(name: str) -> str:
-    remove = shlex.join(["ollim-bot", "cal", "unsubscribe", name])
-    return (
-        f"`{remove}` removes it; to name it yourself, remove it, then run "
-        "`ollim-bot cal subscribe - --name Work`."
+    remove = shlex.join(["ollim-bot", "cal", "unsubscribe", copy.name])
+    words = (
+        f"{added_words(copy, now, literal)} `{remove}` removes it; to name it yourself, remove it, "
+        "then run `ollim-bot cal subscribe - --name Work`."
     )
+    return AddressAnswer(words, update, _QUOTED)
 
 
 class _DaemonThreads(Executor):

@@ -49,6 +49,7 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _OWN_NAME = "Google"
 # Where the owner works, not what they do.
 _NOT_BUSY_KINDS = frozenset({"workingLocation", "birthday"})
+_SERIES = frozenset({"recurringEventId", "recurrence"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ def event_of(item: Mapping[str, Any], calendar_id: str, name: str) -> CalendarEv
         ends = begins
     if all_day and ends <= begins:
         ends = begins + _A_DAY
+    is_free = item.get("transparency") == "transparent" or item.get("eventType") in _NOT_BUSY_KINDS
     return CalendarEvent(
         own_id(str(item.get("id", "")), calendar_id),
         name,
@@ -95,7 +97,7 @@ def event_of(item: Mapping[str, Any], calendar_id: str, name: str) -> CalendarEv
         all_day,
         _text(item.get("location"), _LONGEST_SUMMARY).replace("\n", " "),
         _text(item.get("description"), _LONGEST_TEXT),
-        _is_busy(item),
+        not (is_free or _is_declined(item)),
         _is_declined(item),
     )
 
@@ -105,13 +107,10 @@ def own_id(event_id: str, calendar_id: str) -> str:
     return event_id if calendar_id == PRIMARY else f"{event_id}-{_mark(calendar_id)}"
 
 
-def googles_id(event_id: str, calendar_id: str) -> str:
-    """The reverse of `own_id`."""
-    return event_id if calendar_id == PRIMARY else event_id.removesuffix(f"-{_mark(calendar_id)}")
-
-
-def is_of_series(item: Mapping[str, Any]) -> bool:
-    return "recurringEventId" in item or "recurrence" in item
+def _event_path(event_id: str, calendar_id: str) -> str:
+    """The address of the event at Google with the id that `own_id` made."""
+    googles = event_id.removesuffix("" if calendar_id == PRIMARY else f"-{_mark(calendar_id)}")
+    return f"{_events(calendar_id)}/{quote(googles, safe='')}"
 
 
 def name_of(entry: Mapping[str, Any], calendar_id: str, taken: frozenset[str]) -> str:
@@ -177,11 +176,6 @@ def _text(value: object, most: int) -> str:
     return (readable_text(text) if _TAG.search(text) else tidied(text))[:most]
 
 
-def _is_busy(item: Mapping[str, Any]) -> bool:
-    is_free = item.get("transparency") == "transparent" or item.get("eventType") in _NOT_BUSY_KINDS
-    return not (is_free or _is_declined(item))
-
-
 def _is_declined(item: Mapping[str, Any]) -> bool:
     guests = item.get("attendees")
     return any(
@@ -219,13 +213,7 @@ class GoogleCalendarEntry(NamedTuple):
 
     id: str
     name: str
-    may_write: bool
     is_read: bool
-
-
-class _Changes(NamedTuple):
-    items: list[Mapping[str, Any]]
-    token: str
 
 
 class GoogleCalendars:
@@ -296,10 +284,9 @@ class GoogleCalendars:
             GoogleCalendarEntry(
                 str(item.get("id", "")),
                 " ".join(str(item.get("summaryOverride") or item.get("summary") or "").split()),
-                item.get("accessRole") in ("owner", "writer"),
                 item.get("id") in self._ids or (bool(item.get("primary")) and PRIMARY in self._ids),
             )
-            for item in self._pages(_LIST, {"maxResults": 250}).items
+            for item in self._pages(_LIST, {"maxResults": 250})[0]
         ]
 
     def add(self, draft: EventDraft) -> CalendarEvent:
@@ -321,16 +308,15 @@ class GoogleCalendars:
     def update(self, event_id: str, change: EventChange) -> CalendarEvent:
         """Change one event, or one instance of a repeated one."""
         calendar_id, known = self._place_of(event_id)
-        path = f"{_events(calendar_id)}/{quote(googles_id(known.id, calendar_id), safe='')}"
+        path = _event_path(known.id, calendar_id)
         item = self._client.call("PATCH", path, body=change_body(change, self._zone))
         return self._shown(calendar_id, item)
 
     def delete(self, event_id: str) -> CalendarEvent:
         """Delete one event, or one instance of a repeated one. One that is gone is deleted too."""
         calendar_id, known = self._place_of(event_id)
-        path = f"{_events(calendar_id)}/{quote(googles_id(known.id, calendar_id), safe='')}"
         try:
-            self._client.call("DELETE", path)
+            self._client.call("DELETE", _event_path(known.id, calendar_id))
         except GoogleRefused as refused:
             if refused.status not in (404, 410):
                 raise
@@ -419,10 +405,9 @@ class GoogleCalendars:
             raise
         events = {event.id: event for event in copy.events}
         for item in items:
-            if is_of_series(item):
+            if not _SERIES.isdisjoint(item):
                 return None
-            event = event_of({**item, "status": ""}, synced.id, synced.name)
-            if item.get("status") != "cancelled" and event is not None:
+            if (event := event_of(item, synced.id, synced.name)) is not None:
                 events[event.id] = event
             elif events.pop(own_id(str(item.get("id", "")), synced.id), None) is None:
                 return None
@@ -465,15 +450,16 @@ class GoogleCalendars:
         copies, sources = self._files.copies(), self._files.sources()
         return frozenset([each.name for each in copies] + [each.name for each in sources])
 
-    def _pages(self, path: str, params: Mapping[str, Any]) -> _Changes:
+    def _pages(self, path: str, params: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
+        """All items, and the token that asks for the changes since then."""
         asked, items = dict(params), list[Mapping[str, Any]]()
         for _ in range(_MOST_PAGES):
             answer = self._client.call("GET", path, asked)
             items += [each for each in answer.get("items") or () if isinstance(each, dict)]
             if not answer.get("nextPageToken"):
-                return _Changes(items, str(answer.get("nextSyncToken") or ""))
+                return items, str(answer.get("nextSyncToken") or "")
             asked["pageToken"] = str(answer["nextPageToken"])
-        return _Changes(items, "")
+        return items, ""
 
     def _midnight(self, day: date) -> datetime:
         return instant(datetime(day.year, day.month, day.day), self._zone)
@@ -489,8 +475,6 @@ class GoogleCalendars:
         try:
             rows = json.loads(OsDisk().read(self._sync_file, SizeLimit.STATE))["calendars"]
             return {row["id"]: _Synced(**row) for row in rows}
-        except FileNotFoundError:
-            return {}
         except (OSError, ValueError, TypeError, KeyError):
             # All is read again; the file holds nothing that Google does not have.
             return {}

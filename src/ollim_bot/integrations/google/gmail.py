@@ -6,14 +6,14 @@ import base64
 import binascii
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.errors import HeaderParseError
 from email.header import decode_header
 from html import unescape
-from threading import Thread
 from typing import Any
 
 from ollim_bot.domain.google import GoogleService
@@ -79,12 +79,14 @@ class Mail:
 
 
 def summary_of(message: Mapping[str, object]) -> MailSummary:
-    labels, payload = message.get("labelIds"), _mapping(message.get("payload"))
+    labels, payload, date = message.get("labelIds"), _mapping(message.get("payload")), None
+    with suppress(ValueError, OverflowError, OSError):
+        date = datetime.fromtimestamp(int(str(message.get("internalDate"))) // 1000, UTC)
     return MailSummary(
         str(message.get("id", "")),
         decoded_words(_header(payload, "from")),
         decoded_words(_header(payload, "subject")) or NO_SUBJECT,
-        _date(message.get("internalDate")),
+        date,
         isinstance(labels, list) and UNREAD in labels,
     )
 
@@ -145,13 +147,6 @@ def _header(part: Mapping[str, object], name: str) -> str:
         if str(header.get("name", "")).lower() == name:
             return str(header.get("value", ""))
     return ""
-
-
-def _date(milliseconds: object) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(int(str(milliseconds)) // 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def _text(payload: Mapping[str, object]) -> str:
@@ -238,13 +233,13 @@ class _ReadableText:
         if self._hidden:
             if tag == self._hidden[-1]:
                 self._hidden.append(tag)
-        elif tag not in _WITHOUT_END and (tag in _NOT_SHOWN or _is_hidden(attributes)):
+        elif tag not in _WITHOUT_END and (tag in _NOT_SHOWN or _HIDING.search(attributes)):
             self._hidden.append(tag)
         elif tag == "br" or tag in _BLOCKS:
             self.pieces.append("\n- " if tag == "li" else "\n")
         elif tag in ("td", "th"):
             self.pieces.append(" ")
-        elif tag == "img" and (alt := _ALT.search(attributes)) and not _is_hidden(attributes):
+        elif tag == "img" and (alt := _ALT.search(attributes)) and not _HIDING.search(attributes):
             self.text(alt[2])
 
     def end(self, tag: str) -> None:
@@ -263,10 +258,6 @@ def _without_comments(html: str) -> str:
         closed = html.find("-->", opened)
         at = closed + len("-->") if closed >= 0 else len(html)
     return "".join([*kept, html[at:]])
-
-
-def _is_hidden(attributes: str) -> bool:
-    return bool(_HIDING.search(attributes))
 
 
 _MESSAGES = "/gmail/v1/users/me/messages"
@@ -313,11 +304,9 @@ class Gmail:
         found = [each for each in answer.get("messages", ()) if isinstance(each, dict)]
         how = {"format": "metadata", "metadataHeaders": _HEADERS}
         ids = [str(each.get("id", "")) for each in found[:most]]
-        return [
-            summary_of(message)
-            for message in _at_once(lambda mail_id: self._found(mail_id, how), ids)
-            if message is not None
-        ]
+        with ThreadPoolExecutor(_AT_ONCE) as workers:
+            messages = [*workers.map(lambda mail_id: self._found(mail_id, how), ids)]
+        return [summary_of(message) for message in messages if message is not None]
 
     def _found(self, mail_id: str, how: Mapping[str, Any]) -> Mapping[str, object] | None:
         """None for a mail that was deleted since it was listed."""
@@ -330,29 +319,3 @@ class Gmail:
             if refused.status == 404:
                 return None
             raise
-
-
-def _at_once(
-    get: Callable[[str], Mapping[str, object] | None], ids: Sequence[str]
-) -> list[Mapping[str, object] | None]:
-    """The answers in the order of the ids, a few at a time. Raises the first failure."""
-    answers: list[Mapping[str, object] | None] = [None] * len(ids)
-    failures: list[OllimError] = []
-
-    def work(first: int) -> None:
-        for place in range(first, len(ids), _AT_ONCE):
-            if failures:
-                return
-            try:
-                answers[place] = get(ids[place])
-            except OllimError as failed:
-                failures.append(failed)
-
-    workers = [Thread(target=work, args=(first,)) for first in range(min(_AT_ONCE, len(ids)))]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    if failures:
-        raise failures[0]
-    return answers

@@ -91,11 +91,10 @@ class GoogleTasks:
 
     def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
         """Google takes one task at a call: those of a call that was cut off are found again."""
-        titles = [one_line(each) for each in steps]
         list_id, parent = self._find(task_id) if task_id else self._titled(title)
         parts = [each for each in self._tasks_of(list_id, parent.list) if each.parent == parent.id]
         made: list[Task] = []
-        for words in titles:
+        for words in map(one_line, steps):
             found = next((each for each in parts if is_titled(each, words)), None)
             if found is None:
                 below = {"parent": parent.id, **({"previous": made[-1].id} if made else {})}
@@ -185,23 +184,19 @@ class GoogleTasks:
 
 
 def _task_of(item: Mapping[str, Any], list_name: str) -> Task:
+    due = None
+    # Google's due is a date, written as midnight in UTC. It is the same date in every zone.
+    with suppress(ValueError):
+        due = date.fromisoformat(str(item.get("due") or "")[:10])
     return Task(
         str(item.get("id", "")),
         " ".join(str(item.get("title") or "").split()) or "(no title)",
-        _day(item.get("due")),
+        due,
         str(item.get("notes") or ""),
         item.get("status") == _DONE,
         list_name,
         parent=str(item.get("parent") or ""),
     )
-
-
-def _day(due: object) -> date | None:
-    """Google's due is a date, written as midnight in UTC. It is the same date in every zone."""
-    try:
-        return date.fromisoformat(str(due or "")[:10])
-    except ValueError:
-        return None
 
 
 def _stamp(due: date) -> str:

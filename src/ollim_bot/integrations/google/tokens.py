@@ -169,7 +169,11 @@ class GoogleTokenStore:
                 answer = renew(self.reached(token.client), token.refresh, self._pause)
             except GoogleRefused as refusal:
                 if refusal.reason == "invalid_grant":
-                    self._note_revocation(token)
+                    at, account = self._now().isoformat(), token.account
+                    fields = {"version": _FORMAT, "at": at, "account": account}
+                    # In this order a crash leaves the token, which Google refuses again.
+                    self._write(self._paths.google_revoked, fields)
+                    remove_durably(OsDisk(), self._paths.token)
                     self._connected()
                 if refusal.reason in _CLIENT_REFUSED:
                     raise SignInNeeded(
@@ -212,12 +216,6 @@ class GoogleTokenStore:
             f"`/google-auth` or {_LOGIN} again, `ollim-bot google logout` leaves it out."
         )
 
-    def _note_revocation(self, token: GoogleToken) -> None:
-        fields = {"version": _FORMAT, "at": self._now().isoformat(), "account": token.account}
-        # In this order a crash leaves the token, which Google refuses again.
-        self._write(self._paths.google_revoked, fields)
-        remove_durably(OsDisk(), self._paths.token)
-
     def _write(self, path: Path, fields: Mapping[str, Any]) -> None:
         # An existing file keeps its mode when it is written.
         if path.exists():
@@ -245,7 +243,12 @@ def read_client(paths: DataPaths) -> dict[str, str]:
     path, usual = paths.credentials, {"auth_uri": _AUTH_URI, "token_uri": _TOKEN_URI}
     try:
         fields = json.loads(read_file(path, SizeLimit.NOTE))
-        if wrong := _wrong_kind(fields):
+        if "web" in fields:
+            right = f"Right: one of type Desktop app, from {_CLIENTS}."
+            raise SignInNeeded(f"{path} is a client of type Web application. {right}")
+        if "type" in fields:
+            kind = str(fields["type"]).replace("_", " ")
+            wrong = f"is a key of another kind ({kind}). Right: an OAuth client."
             raise SignInNeeded(f"{path} {wrong}")
         given = {name: value for name, value in fields["installed"].items() if value}
         client = {name: str({**usual, **given}[name]) for name in _CLIENT}
@@ -262,14 +265,3 @@ def read_client(paths: DataPaths) -> dict[str, str]:
         wrong = "names an address that is not https. Right: as Google gave the file."
         raise SignInNeeded(f"{path} {wrong}")
     return client
-
-
-def _wrong_kind(fields: Mapping[str, Any]) -> str:
-    """What is wrong with a file for another kind of client; empty if it is not one."""
-    if "web" in fields:
-        right = f"Right: one of type Desktop app, from {_CLIENTS}."
-        return f"is a client of type Web application. {right}"
-    if "type" in fields:
-        kind = str(fields["type"]).replace("_", " ")
-        return f"is a key of another kind ({kind}). Right: an OAuth client."
-    return ""

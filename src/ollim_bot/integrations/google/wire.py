@@ -106,15 +106,14 @@ def _busy(answer: HttpResponse) -> Transient:
 
 def _error_in(value: Mapping[str, Any]) -> tuple[str, str]:
     """Google's word for what is wrong, and its sentence, as one short line."""
-    error = value.get("error")
-    if isinstance(error, str):  # the token endpoint
-        return error, _line(value.get("error_description") or error)
-    if not isinstance(error, dict):
-        return "", _line("")
-    details = error.get("errors")
-    first = details[0] if isinstance(details, list) and details else {}
-    reason = first.get("reason", "") if isinstance(first, dict) else ""
-    return str(reason), _line(error.get("message") or reason)
+    match value:
+        case {"error": str(reason)}:  # the token endpoint
+            return reason, _line(value.get("error_description") or reason)
+        case {"error": {"errors": [{"reason": given}, *_], **error}}:
+            return str(given), _line(error.get("message") or given)
+        case {"error": {"message": message}}:
+            return "", _line(message)
+    return "", _line("")
 
 
 def _line(text: object) -> str:

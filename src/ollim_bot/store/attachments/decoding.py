@@ -79,20 +79,16 @@ def fitted(media_type: str, data: bytes, limits: Limits) -> tuple[str, bytes]:
         image.load()
         if len(data) <= limits.size and longest <= limits.edge:
             return media_type, data
-        return _encoded(_shrunk(image, limits.edge), is_photo=media_type == "image/jpeg")
-
-
-def _shrunk(image: Image, edge: int) -> Image:
-    # Reduce by a whole number first, which needs no second copy of the large picture.
-    factor = max(image.size) // edge
-    is_plain = factor > 1 and image.mode in ("L", "LA", "RGB", "RGBA")
-    small = _in_plain_colours(image.reduce(factor) if is_plain else image)
-    small.thumbnail((edge, edge), Resampling.LANCZOS)
-    # The camera's orientation data may be damaged; the picture is then shown as stored.
-    with suppress(Exception):
-        small = ImageOps.exif_transpose(small)
-    small.info.clear()
-    return small
+        # Reduce by a whole number first, which needs no second copy of the large picture.
+        factor = max(image.size) // limits.edge
+        is_plain = factor > 1 and image.mode in ("L", "LA", "RGB", "RGBA")
+        small = _in_plain_colours(image.reduce(factor) if is_plain else image)
+        small.thumbnail((limits.edge, limits.edge), Resampling.LANCZOS)
+        # The camera's orientation data may be damaged; the picture is then shown as stored.
+        with suppress(Exception):
+            small = ImageOps.exif_transpose(small)
+        small.info.clear()
+        return _encoded(small, is_photo=media_type == "image/jpeg")
 
 
 def _in_plain_colours(image: Image) -> Image:

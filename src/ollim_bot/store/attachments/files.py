@@ -258,10 +258,25 @@ class FileAttachments:
         if the disk refuses; the file is then still in its old place.
         """
         name = safe_name(file.name)
-        data = self._arrived(name, file.path)
+        most = self._limits.file
+        try:
+            with _file(file.path) as content:
+                data = content.read(most + 1)
+        except OSError as refused:
+            raise WrongInput(f"{name} did not arrive whole. Send it again.") from refused
+        if not data:
+            raise WrongInput(f"{name} is empty.")
+        if len(data) > most:
+            raise WrongInput(f"{name} is larger than {most // MB} MB, which is the most.")
         media_type = media_type_of(data)
         if media_type in IMAGES:
-            path = self._keep_picture(input_id, media_type, data)
+            # The same message, sent again after a crash, finds its stored picture.
+            seed = input_id.encode("utf-8", "surrogatepass") + b"\0" + data
+            suffix = media_type.removeprefix("image/")
+            path = self._paths.attachments / f"{hashlib.sha256(seed).hexdigest()[:32]}.{suffix}"
+            with self._opened(path.parent):
+                self._create(path, data)
+                self._date(path)
         else:
             path = self._keep_download(name, data)
         with suppress(OSError):
@@ -297,49 +312,24 @@ class FileAttachments:
     def _old(self, files: Sequence[KeptFile], now: datetime) -> list[KeptFile]:
         return [file for file in files if now - file.at > self._limits.age]
 
-    def _arrived(self, name: str, path: Path) -> bytes:
-        most = self._limits.file
-        try:
-            with _file(path) as content:
-                data = content.read(most + 1)
-        except OSError as refused:
-            raise WrongInput(f"{name} did not arrive whole. Send it again.") from refused
-        if not data:
-            raise WrongInput(f"{name} is empty.")
-        if len(data) > most:
-            raise WrongInput(f"{name} is larger than {most // MB} MB, which is the most.")
-        return data
-
-    def _keep_picture(self, input_id: InputId, media_type: str, data: bytes) -> Path:
-        # The same message, sent again after a crash, finds its stored picture.
-        seed = input_id.encode("utf-8", "surrogatepass") + b"\0" + data
-        suffix = media_type.removeprefix("image/")
-        path = self._paths.attachments / f"{hashlib.sha256(seed).hexdigest()[:32]}.{suffix}"
-        with self._opened(path.parent):
-            self._create(path, data)
-            self._date(path)
-        return path
-
     def _keep_download(self, name: str, data: bytes) -> Path:
         place = self._paths.downloads
         with self._opened(place) as folder:
-            self._make_room(folder, name, len(data))
+            size = len(data)
+            now, most = self._now(), self._limits.downloads
+            files = folder.files(now)
+            leaving = too_much(files, most - size, now.date())
+            left = sum(file.size for file in files) - sum(file.size for file in leaving)
+            if left + size > most:
+                raise WrongInput(
+                    f"{name} does not fit: the files of today fill the downloads, which hold "
+                    f"{most // MB} MB at most. Remove some of them."
+                )
+            folder.remove(leaving)
             paths = (place / candidate for candidate in numbered_names(name))
             path = next(path for path in paths if self._create(path, data))
             self._date(path)
         return path
-
-    def _make_room(self, folder: KeptFolder, name: str, size: int) -> None:
-        now, most = self._now(), self._limits.downloads
-        files = folder.files(now)
-        leaving = too_much(files, most - size, now.date())
-        left = sum(file.size for file in files) - sum(file.size for file in leaving)
-        if left + size > most:
-            raise WrongInput(
-                f"{name} does not fit: the files of today fill the downloads, which hold "
-                f"{most // MB} MB at most. Remove some of them."
-            )
-        folder.remove(leaving)
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[KeptFolder]:

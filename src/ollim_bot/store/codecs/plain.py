@@ -126,7 +126,15 @@ class JsonFormat:
         if is_dataclass(kind) or hasattr(kind, "_field_defaults"):
             return self._object(kind)
         if isinstance(kind, type) and issubclass(kind, StrEnum):
-            return _choice(kind)
+            known = {each.value: each for each in kind}
+
+            def read(value: object) -> StrEnum:
+                found = known.get(_text(value))
+                if found is None:
+                    raise Wrong("is not one that is known")
+                return found
+
+            return read, None
         return self.form(kind.__supertype__)
 
     def _is_text(self, kind: Any) -> bool:
@@ -281,18 +289,6 @@ def _by_name(form: Form) -> Form:
     if write is None:
         return read, dict
     return read, lambda found: {name: write(part) for name, part in found.items()}
-
-
-def _choice(kind: type[StrEnum]) -> Form:
-    known = {each.value: each for each in kind}
-
-    def read(value: object) -> StrEnum:
-        found = known.get(_text(value))
-        if found is None:
-            raise Wrong("is not one that is known")
-        return found
-
-    return read, None
 
 
 def _text(value: object) -> str:

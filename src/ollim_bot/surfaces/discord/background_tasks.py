@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from ollim_bot.clock import Backoff
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
@@ -18,27 +18,18 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 _logger = logging.getLogger(__name__)
 
 
-class RecentValues(Generic[T]):
+class RecentValues(dict[str, T]):
     """A bounded map; beyond `limit`, the entry that was put longest ago is dropped."""
 
     def __init__(self, limit: int = 300) -> None:
+        super().__init__()
         self._limit = limit
-        self._kept: dict[str, T] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._kept
-
-    def get(self, name: str) -> T | None:
-        return self._kept.get(name)
-
-    def forget(self, name: str) -> None:
-        self._kept.pop(name, None)
 
     def put(self, name: str, value: T) -> None:
-        self._kept.pop(name, None)
-        self._kept[name] = value
-        if len(self._kept) > self._limit:
-            del self._kept[next(iter(self._kept))]
+        self.pop(name, None)
+        self[name] = value
+        if len(self) > self._limit:
+            del self[next(iter(self))]
 
 
 async def finishes_within(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:

@@ -47,11 +47,7 @@ async def use_api_url(api_url: str | None) -> None:
     if api_url is None:
         return
     base = api_url.rstrip("/")
-    DiscordWebSocket.DEFAULT_GATEWAY = await _gateway(base)
-    Route.BASE = base
-
-
-async def _gateway(base: str) -> yarl.URL:
+    no_answer = f"{base} (`DISCORD_API_URL`) does not answer as Discord does. Is it right?"
     try:
         async with (
             asyncio.timeout(20),
@@ -61,21 +57,17 @@ async def _gateway(base: str) -> yarl.URL:
             said = await answer.json(content_type=None) if answer.status == 200 else None
         url = yarl.URL(said["url"]) if isinstance(said, dict) else yarl.URL()
     except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError) as error:
-        raise Unreachable(_no_answer(base)) from error
+        raise Unreachable(no_answer) from error
     if url.scheme not in ("ws", "wss"):
-        raise Unreachable(_no_answer(base))
-    return url
-
-
-def _no_answer(base: str) -> str:
-    return f"{base} (`DISCORD_API_URL`) does not answer as Discord does. Is it right?"
+        raise Unreachable(no_answer)
+    DiscordWebSocket.DEFAULT_GATEWAY = url
+    Route.BASE = base
 
 
 class Listener(Protocol):
-    """Receives what the owner does in the direct messages with the bot.
+    """Receives what the owner does in the direct messages with the bot, in the order of the events.
 
-    Each call runs in a task of its own. The tasks start in the order of the events, so a method
-    that depends on that order must queue its event before it awaits anything.
+    A method that waits runs in a task of its own.
     """
 
     async def ready(self, session: LoggedInClient, *, is_first: bool) -> None:
@@ -84,18 +76,18 @@ class Listener(Protocol):
         Called before all other events. `is_first` is True once for each connection.
         """
 
-    async def disconnected(self) -> None:
+    def disconnected(self) -> None:
         """The socket is closed. Events that follow happened before `resumed` or `ready`."""
 
-    async def resumed(self) -> None:
+    def resumed(self) -> None:
         """The lost connection is back, and all events in between have been passed on."""
 
-    async def message(self, message: ReceivedMessage) -> None: ...
+    def message(self, message: ReceivedMessage, /) -> None: ...
 
-    async def edited(self, ref: str, text: str) -> None:
+    def edited(self, ref: str, text: str) -> None:
         """The owner edited a message."""
 
-    async def deleted(self, ref: str) -> None:
+    def deleted(self, ref: str) -> None:
         """A message was deleted. Discord does not say who wrote it."""
 
     async def reaction(self, ref: str, emoji: str) -> None:
@@ -136,15 +128,15 @@ class GatewayClient(discord.Client):
             await self._listener.ready(self.session, is_first=is_first)
 
     async def on_disconnect(self) -> None:
-        await self._listener.disconnected()
+        self._listener.disconnected()
 
     async def on_resumed(self) -> None:
-        await self._listener.resumed()
+        self._listener.resumed()
 
     async def on_message(self, message: discord.Message) -> None:
         found = self._owners(message)
         if found is not None:
-            await self._listener.message(found)
+            self._listener.message(found)
 
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
         """Pass on edits that the owner made.
@@ -153,23 +145,28 @@ class GatewayClient(discord.Client):
         """
         found = self._owners(event.message)
         if found is not None and found.is_edited and found.forwarded is None:
-            await self._listener.edited(found.ref, found.text)
+            self._listener.edited(found.ref, found.text)
 
     async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
         if self._is_ours(event.channel_id):
-            await self._listener.deleted(str(event.message_id))
+            self._listener.deleted(str(event.message_id))
 
     async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
         if self._is_ours(event.channel_id) and self._is_owner(event.user_id):
             await self._listener.reaction(str(event.message_id), str(event.emoji))
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
-        if not self._is_owner(interaction.user.id):
-            await _decline(interaction, NOT_AUTHORIZED)
-        elif not self._is_ours(interaction.channel_id):
-            await _decline(interaction, ELSEWHERE)
-        else:
+        is_owner = self._is_owner(interaction.user.id)
+        if is_owner and self._is_ours(interaction.channel_id):
             await self._listener.interaction(interaction)
+        # Refuse a command with a sentence. Clicks of other people are ignored.
+        elif interaction.type is discord.InteractionType.application_command:
+            try:
+                async with writing():
+                    sentence = ELSEWHERE if is_owner else NOT_AUTHORIZED
+                    await interaction.response.send_message(sentence, ephemeral=True)
+            except OllimError as error:
+                _logger.info("A refusal did not arrive: %s", error)
 
     def _owners(self, message: discord.Message) -> ReceivedMessage | None:
         if self.session is None or not self._is_ours(message.channel.id):
@@ -182,17 +179,6 @@ class GatewayClient(discord.Client):
 
     def _is_owner(self, user_id: int) -> bool:
         return self.session is not None and user_id == self.session.owner
-
-
-async def _decline(interaction: discord.Interaction, sentence: str) -> None:
-    """Refuse a command with a sentence. Clicks of other people are ignored."""
-    if interaction.type is not discord.InteractionType.application_command:
-        return
-    try:
-        async with writing():
-            await interaction.response.send_message(sentence, ephemeral=True)
-    except OllimError as error:
-        _logger.info("A refusal did not arrive: %s", error)
 
 
 class DiscordConnection:
@@ -227,7 +213,16 @@ class DiscordConnection:
         """
         try:
             self._client.session = await _log_in(self._client, self._token, self._owner_id)
-            await self._listen()
+            # Its own reconnection would pause for up to 17 minutes.
+            await self._client.connect(reconnect=False)
+        except DISCORD_ERRORS as error:
+            code = error.code if isinstance(error, discord.ConnectionClosed) else None
+            if code == _NO_TOKEN_CODE:
+                raise NotAdmitted(NO_TOKEN) from error
+            if code == _NO_INTENTS_CODE or isinstance(error, discord.PrivilegedIntentsRequired):
+                raise NotAdmitted(NO_INTENTS) from error
+            reason = OUT_OF_REACH if code is None else "Discord closed the connection."
+            raise Unreachable(reason) from error
         finally:
             await self.close()
 
@@ -258,22 +253,6 @@ class DiscordConnection:
                 await self._client.close()
         except TimeoutError:
             await self._client.http.close()
-
-    async def _listen(self) -> None:
-        """End when discord.py cannot resume a lost socket.
-
-        Its own reconnection would pause for up to 17 minutes.
-        """
-        try:
-            await self._client.connect(reconnect=False)
-        except DISCORD_ERRORS as error:
-            code = error.code if isinstance(error, discord.ConnectionClosed) else None
-            if code == _NO_TOKEN_CODE:
-                raise NotAdmitted(NO_TOKEN) from error
-            if code == _NO_INTENTS_CODE or isinstance(error, discord.PrivilegedIntentsRequired):
-                raise NotAdmitted(NO_INTENTS) from error
-            reason = OUT_OF_REACH if code is None else "Discord closed the connection."
-            raise Unreachable(reason) from error
 
 
 def _hush_library() -> None:

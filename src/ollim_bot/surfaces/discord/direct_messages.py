@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import discord
@@ -53,8 +53,12 @@ async def download(file: RemoteFile, target: Path, most: int) -> None:
     """As `DmChannel.fetch`. Raises `WriteFailed` if the disk refuses the content."""
     try:
         async with _answer(file) as answer:
-            size = 0
-            with await _on_disk(target, lambda: _created(target)) as kept:
+            size, flags = 0, os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            # Replace a file that a crash left behind; only the owner of the process may read it.
+            await _on_disk(target, lambda: target.unlink(missing_ok=True))
+            with await _on_disk(
+                target, lambda: open(open_file(target, flags, 0o600), "wb")
+            ) as kept:
                 async for chunk in answer.content.iter_chunked(256 * 1024):
                     size += len(chunk)
                     if size > most:
@@ -74,12 +78,6 @@ async def _answer(file: RemoteFile) -> AsyncIterator[aiohttp.ClientResponse]:
         if answer.status != 200:
             raise Unreachable(OUT_OF_REACH)
         yield answer
-
-
-def _created(target: Path) -> BinaryIO:
-    """Replace a file that a crash left behind; only the owner of the process may read it."""
-    target.unlink(missing_ok=True)
-    return open(open_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 async def _on_disk(target: Path, step: Callable[[], T]) -> T:
@@ -196,7 +194,7 @@ class DirectMessages:
         session = self._session()
         async with reading():
             history = session.channel.history(limit=min(limit, 100))
-            found = [_seen(session, each) async for each in history]
+            found = [seen(each, session.owner, session.us) async for each in history]
         return [each for each in reversed(found) if each is not None]
 
     async def after(self, ref: str) -> Sequence[ReceivedMessage]:
@@ -204,7 +202,7 @@ class DirectMessages:
         async with reading():
             since = discord.Object(int(ref))
             history = session.channel.history(after=since, limit=None, oldest_first=True)
-            found = [_seen(session, each) async for each in history]
+            found = [seen(each, session.owner, session.us) async for each in history]
         return [each for each in found if each is not None]
 
     async def fetch(self, file: RemoteFile, target: Path, most: int) -> None:
@@ -241,10 +239,6 @@ def _embeds(outgoing: OutgoingMessage) -> list[discord.Embed]:
 
 def _view(outgoing: OutgoingMessage) -> discord.ui.View | None:
     return view_of(outgoing.card.buttons if outgoing.card else outgoing.buttons)
-
-
-def _seen(session: LoggedInClient, message: discord.Message) -> ReceivedMessage | None:
-    return seen(message, session.owner, session.us)
 
 
 # Discord announces no message later than this, and a missing message of this age is deleted.
@@ -285,16 +279,16 @@ class MessageCatchUp:
         self._is_repaired = False
         self._is_connected = False
         self._is_ready = asyncio.Event()
-        inbound.hold()
+        inbound.arrivals.hold()
 
     def lost(self) -> None:
         """Hold inbound messages: earlier ones may be missed while the connection is lost."""
         self._is_connected = False
-        self._inbound.hold()
+        self._inbound.arrivals.hold()
 
     def ready(self) -> None:
         """Start a round for a new or resumed connection, in place of one that still runs."""
-        self._inbound.hold()
+        self._inbound.arrivals.hold()
         self._is_connected = True
         self._is_deaf = False
         self._is_ready.set()
@@ -325,7 +319,7 @@ class MessageCatchUp:
         async for _ in Backoff(self._clock, FIRST_PAUSE, 60.0):
             try:
                 if not is_brought:
-                    self._inbound.hold()
+                    self._inbound.arrivals.hold()
                     await self._bring(is_poll=is_poll)
                     is_brought = True
                 await self._amend()
@@ -346,11 +340,12 @@ class MessageCatchUp:
             found: Sequence[ReceivedMessage] = ()
         else:
             found = await self._channel.after(start)
-        logged = await self._logged(500)
+        logged = await self._reception.by_refs(NAME, 500)
         missed = [seen for seen in found if seen.is_owners and seen.ref not in logged]
         passed = await self._facts.passed_over(missed)
         missed = [seen for seen in missed if seen.ref not in passed]
-        is_deaf = any(self._was_not_brought(seen) for seen in missed)
+        knows, now = self._inbound.arrivals.knows, self._clock.now()
+        is_deaf = any(not knows(seen.ref) and now - seen.at > _SURELY for seen in missed)
         self._go_on(missed)
         self._read_to = found[-1].ref if found else start
         if is_poll and is_deaf and self._is_connected and not self._is_deaf:
@@ -358,20 +353,17 @@ class MessageCatchUp:
             _logger.warning("Discord brings no messages any more; the connection is made anew")
             await self._reconnect()
 
-    def _was_not_brought(self, seen: ReceivedMessage) -> bool:
-        return not self._inbound.knows(seen.ref) and self._clock.now() - seen.at > _SURELY
-
     def _go_on(self, missed: Sequence[ReceivedMessage] = ()) -> None:
-        self._inbound.release(missed)
+        self._inbound.arrivals.release(missed)
         if not self._is_connected:
-            self._inbound.hold()
+            self._inbound.arrivals.hold()
 
     async def _amend(self) -> None:
         """Apply missed edits and deletions of messages that still wait."""
         if not self._reception.status.is_busy:
             return
         # The log first: its messages were on Discord before Discord is asked.
-        logged = await self._logged(_AMENDED)
+        logged = await self._reception.by_refs(NAME, _AMENDED)
         newest = await self._channel.newest(_AMENDED)
         there = {seen.ref: seen for seen in newest}
         for ref, message in logged.items():
@@ -380,7 +372,7 @@ class MessageCatchUp:
                 continue
             if seen is None and self._is_gone(ref, message, newest):
                 self._inbound.deleted(ref)
-            elif seen is not None and _is_other_than(seen, message):
+            elif seen is not None and _was_edited(seen, message):
                 self._inbound.edited(ref, seen.text)
 
     def _is_gone(self, ref: str, message: ChatMessage, newest: Sequence[ReceivedMessage]) -> bool:
@@ -399,11 +391,7 @@ class MessageCatchUp:
             self._pending_reaction.close_all()
         self._is_repaired = True
 
-    async def _logged(self, limit: int) -> Mapping[str, ChatMessage]:
-        """The newest messages of the log, by their ids on Discord."""
-        return await self._reception.by_refs(NAME, limit)
 
-
-def _is_other_than(seen: ReceivedMessage, message: ChatMessage) -> bool:
+def _was_edited(seen: ReceivedMessage, message: ChatMessage) -> bool:
     """Whether the owner has edited the message since; a forwarded message cannot be edited."""
     return seen.is_edited and seen.forwarded is None and seen.text != message.text

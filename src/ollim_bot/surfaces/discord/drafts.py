@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from operator import attrgetter
 from typing import Any, Protocol
 
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -273,9 +274,9 @@ class Drafts:
     def is_draft(self, ref: str) -> bool:
         return any(draft.ref == ref for each in self._by_turn.values() for draft in each.drafts)
 
-    def remove(self, ref: str) -> None:
-        """Delete a message that was a draft as soon as possible, in the background."""
-        self.discard([DraftMessage("", ref)])
+    def remove(self, refs: Sequence[str]) -> None:
+        """Delete messages that were drafts as soon as possible, in the background."""
+        self.discard([DraftMessage("", ref) for ref in refs])
 
     def discard(self, drafts: list[DraftMessage]) -> None:
         """Delete the drafts as soon as possible, in the background."""
@@ -407,7 +408,9 @@ class DraftRenderer:
             # A more important request may have used the allowance in the meantime.
             await self._of.clock.sleep(self._of.channel.pause_before_edit())
             self._news.clear()
-            self._text = await self._split_text()
+            live = self._turn_drafts.live
+            is_long, shown = len(live.text) > _AT_ONCE, attrgetter("shown")
+            self._text = await asyncio.to_thread(shown, live) if is_long else live.shown
             # Move the drafts below the answer of another turn, and delete surplus drafts.
             turn_drafts = self._turn_drafts
             if self._of.drafts.must_move(turn_drafts):
@@ -441,12 +444,6 @@ class DraftRenderer:
                 self._drawn_at = now
                 return index, outgoing
         return None
-
-    async def _split_text(self) -> tuple[str, ...]:
-        live = self._turn_drafts.live
-        if len(live.text) <= _AT_ONCE:
-            return live.shown
-        return await asyncio.to_thread(lambda: live.shown)
 
     def _is_drawn(self, at: float) -> bool:
         wanted = self._wanted(at)
@@ -506,14 +503,14 @@ class DraftRenderer:
             self._news.set()
 
     async def _type(self) -> None:
+        async def show_typing() -> None:
+            with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):
+                await self._of.channel.show_typing()
+
         while True:
             # Shielded: a call cancelled while Discord asks to wait would block all later calls.
-            await asyncio.shield(self._of.background.begin(self._show_typing()))
+            await asyncio.shield(self._of.background.begin(show_typing()))
             await self._of.clock.sleep(8.0)
-
-    async def _show_typing(self) -> None:
-        with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):
-            await self._of.channel.show_typing()
 
 
 @dataclass(frozen=True)
@@ -556,28 +553,19 @@ GOES_ON_BELOW = small("cut off here; it goes on below")
 # The status line of a running turn: `Thinking…`, `Working… (1m 05s)`.
 _RUNNING = re.compile(r"-# (Thinking|Working|Compacting|Retrying \(\d+ of \d+\))…( \([\dhms ]+\))?")
 
-IsKnown = Callable[[str], Awaitable[bool]]
 
-
+@dataclass(frozen=True)
 class StaleDrafts:
     """Closes drafts. `is_known` tells whether a message is in the log.
 
     `caught_up` returns when every open delivery has arrived or was given up.
     """
 
-    def __init__(
-        self,
-        channel: DmChannel,
-        background: BackgroundTasks,
-        memory: DraftMemory,
-        caught_up: Callable[[], Awaitable[None]],
-        is_known: IsKnown,
-    ) -> None:
-        self._channel = channel
-        self._background = background
-        self._memory = memory
-        self._caught_up = caught_up
-        self._is_known = is_known
+    _channel: DmChannel
+    _background: BackgroundTasks
+    _memory: DraftMemory
+    _caught_up: Callable[[], Awaitable[None]]
+    _is_known: Callable[[str], Awaitable[bool]]
 
     async def close(self, refs: Collection[str], newest: int) -> None:
         """Close the drafts; returns when all are closed, even if Discord is unreachable for long.
@@ -617,14 +605,15 @@ class StaleDrafts:
         """Drafts without a turn; one without a status line is recognised by the draft before it."""
         is_after_another = False
         for each in seen:
-            looks_so = _is_running(each.text) or (is_after_another and bool(_words(each.text)))
+            words = _words(each.text)
+            below = each.text.removeprefix(words).strip().split("\n")[0]
+            looks_so = _RUNNING.fullmatch(below) or (is_after_another and words)
             may_be = int(each.ref) <= newest and looks_so and not each.has_card
             is_one = each.is_ours and (each.ref in refs or may_be)
-            if is_one and not await self._is_known(each.ref):
+            is_orphaned = is_one and not await self._is_known(each.ref)
+            if is_orphaned:
                 yield each
-                is_after_another = bool(_words(each.text))
-            else:
-                is_after_another = False
+            is_after_another = bool(is_orphaned and words)
 
 
 def _is_said_below(draft: ReceivedMessage, seen: Sequence[ReceivedMessage]) -> bool:
@@ -632,11 +621,6 @@ def _is_said_below(draft: ReceivedMessage, seen: Sequence[ReceivedMessage]) -> b
     words = _words(draft.text)
     below = (each for each in seen if each.is_ours and int(each.ref) > int(draft.ref))
     return any(each.text.startswith(words) for each in below)
-
-
-def _is_running(text: str) -> bool:
-    below = text.removeprefix(_words(text)).strip().split("\n")
-    return _RUNNING.fullmatch(below[0]) is not None
 
 
 def _words(text: str) -> str:

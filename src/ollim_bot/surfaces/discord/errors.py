@@ -38,6 +38,12 @@ _LOST = "Discord did not say whether it has it."
 _FORBIDDEN = "Discord does not let the bot write to the owner. Allow direct messages from it."
 _REFUSED = "Discord refused it: {reason}"
 _NO_SUCH_MESSAGE = 10008
+_SAID: Mapping[int, tuple[type[OllimError], str]] = {
+    401: (Unreachable, OUT_OF_REACH),
+    403: (DeliveryFailed, _FORBIDDEN),
+    413: (DeliveryFailed, "Discord does not take a file of that size."),
+    429: (Unreachable, BUSY),
+}
 
 
 class NotAdmitted(WrongInput):
@@ -93,19 +99,13 @@ def translated_error(error: BaseException) -> OllimError:
 
 
 def _answered(error: discord.HTTPException) -> OllimError:
-    match error.status:
-        case 401:
-            return Unreachable(OUT_OF_REACH)
-        case 429:
-            return Unreachable(BUSY)
-        case status if status >= 500:
-            return DeliveryUncertain(_LOST)
-        case 403:
-            return DeliveryFailed(_FORBIDDEN)
-        case 404 if error.code == _NO_SUCH_MESSAGE:
-            return DeliveryFailed(GONE)
-        case 413:
-            return DeliveryFailed("Discord does not take a file of that size.")
+    if error.status in _SAID:
+        kind, sentence = _SAID[error.status]
+        return kind(sentence)
+    if error.status >= 500:
+        return DeliveryUncertain(_LOST)
+    if error.status == 404 and error.code == _NO_SUCH_MESSAGE:
+        return DeliveryFailed(GONE)
     # For an invalid field the first line gives no details.
     lines = [line.strip() for line in error.text.splitlines() if line.strip()]
     last = lines[-1] if lines else f"{error.status}, without a reason"
@@ -172,11 +172,16 @@ class EditAllowance:
         self._in_flight -= 1
         self._uncertain_calls += status >= 500
         now = self._monotonic()
-        window = _window(headers, now)
-        if window is not None:
-            self._windows[method] = window
-        elif not self._windows:
-            self._unknown_until = now + UNKNOWN_PAUSE
+        try:
+            self._windows[method] = _Window(
+                limit=int(headers["X-RateLimit-Limit"]),
+                remaining=int(headers["X-RateLimit-Remaining"]),
+                told_at=now,
+                reset_at=now + float(headers["X-RateLimit-Reset-After"]),
+            )
+        except (KeyError, ValueError):
+            if not self._windows:
+                self._unknown_until = now + UNKNOWN_PAUSE
 
     def failed(self, error: BaseException) -> None:
         self._in_flight -= 1
@@ -210,15 +215,3 @@ class EditAllowance:
 def _is_about_messages(method: str, url: yarl.URL) -> bool:
     """`…/channels/<id>/messages` or `…/channels/<id>/messages/<id>`."""
     return method in _METHODS and "messages" in url.parts[-2:] and "channels" in url.parts
-
-
-def _window(headers: Mapping[str, str], now: float) -> _Window | None:
-    try:
-        return _Window(
-            limit=int(headers["X-RateLimit-Limit"]),
-            remaining=int(headers["X-RateLimit-Remaining"]),
-            told_at=now,
-            reset_at=now + float(headers["X-RateLimit-Reset-After"]),
-        )
-    except (KeyError, ValueError):
-        return None

@@ -181,7 +181,7 @@ class FileFetcher:
         notes: list[str] = []
         for number, file in enumerate(files):
             target = folder / str(number)
-            problem = _problem(file, number) or await self._fetch(file, target)
+            problem = await self._fetch(file, number, target)
             if problem:
                 # On one printable line, without brackets, which would end the note.
                 plain = (c if c.isprintable() and c not in "[]" else " " for c in file.name)
@@ -191,8 +191,12 @@ class FileFetcher:
                 here.append(IncomingFile(file.name, target))
         return tuple(here), tuple(notes)
 
-    async def _fetch(self, file: RemoteFile, target: Path) -> str:
+    async def _fetch(self, file: RemoteFile, number: int, target: Path) -> str:
         """Return why the file could not be fetched; empty if it was."""
+        if number >= MOST_FILES:
+            return f"only {MOST_FILES} files can come with a message"
+        if not 0 < file.size <= MOST_BYTES:
+            return "too large" if file.size else "empty"
         async for failures in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
             try:
                 await self._channel.fetch(file, target, MOST_BYTES)
@@ -206,20 +210,12 @@ class FileFetcher:
         return ""
 
 
-def _problem(file: RemoteFile, number: int) -> str:
-    if number >= MOST_FILES:
-        return f"only {MOST_FILES} files can come with a message"
-    if file.size > MOST_BYTES:
-        return "too large"
-    return "empty" if file.size == 0 else ""
-
-
 def not_kept_yet(reason: str) -> str:
     return f"Your message waits, since it cannot be written down: {reason} I go on trying."
 
 
 class Inbound:
-    """`message`, `edited` and `deleted` return at once; `run` does the work.
+    """`message`, `edited` and `deleted` return at once; `run` takes in what is in `arrivals`.
 
     A message counts as seen only once it is on disk. `folder` is for files of messages and holds
     nothing else.
@@ -240,34 +236,23 @@ class Inbound:
         self._facts = facts
         self._clock = clock
         self._fetching = FileFetcher(channel, clock, folder)
-        self._arrivals = InboundQueue()
+        self.arrivals = InboundQueue()
         self._changes: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
         self._notes: RecentValues[str] = RecentValues()
 
     def message(self, seen: ReceivedMessage) -> None:
         if seen.is_owners:
-            self._arrivals.add(seen)
+            self.arrivals.add(seen)
 
     def edited(self, ref: str, text: str) -> None:
-        if self._arrivals.edit(ref, text) and ref not in self._arrivals:
+        if self.arrivals.edit(ref, text) and ref not in self.arrivals:
             self._changes.put_nowait((ref, text))
 
     def deleted(self, ref: str) -> None:
-        self._arrivals.delete(ref)
+        self.arrivals.delete(ref)
         self._pending_reaction.forget(ref)
-        if ref not in self._arrivals:
+        if ref not in self.arrivals:
             self._changes.put_nowait((ref, None))
-
-    def knows(self, ref: str) -> bool:
-        return self._arrivals.knows(ref)
-
-    def hold(self) -> None:
-        """Take in no message until `release`: older ones are being looked for."""
-        self._arrivals.hold()
-
-    def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
-        """Take in the messages that were `found`, then those that arrived in between."""
-        self._arrivals.release(seen for seen in found if seen.is_owners)
 
     async def run(self) -> None:
         """Run until cancelled; a second run continues where the first stopped."""
@@ -275,8 +260,8 @@ class Inbound:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_changes())
             while True:
-                await self._take(await self._arrivals.first(), group)
-                self._arrivals.done()
+                await self._take(await self.arrivals.first(), group)
+                self.arrivals.done()
 
     async def _take(self, waiting: QueuedMessage, group: asyncio.TaskGroup) -> None:
         ref = waiting.seen.ref
@@ -298,7 +283,10 @@ class Inbound:
             return ""
         if not seen.text.strip() and not seen.files:
             return NOTHING_TO_READ
-        if self._is_command(seen):
+        # Whether it is a command: only typed text can be one, never a forwarded message.
+        word = seen.text.partition("\n")[0].partition(" ")[0]
+        names = [f"/{spec.name}" for spec in self._reception.commands]
+        if word in names and not seen.files and seen.forwarded is None:
             # Written before the command runs: unlike a message, a repeated command would run twice.
             self._facts.saw(seen.ref)
             await self._facts.flush()
@@ -359,22 +347,13 @@ class Inbound:
     def _untrusted(self, forwarded: Forwarded | None) -> Untrusted | None:
         return None if forwarded is None else untrusted_of(forwarded, self._clock.now().tzinfo)
 
-    def _is_command(self, seen: ReceivedMessage) -> bool:
-        """Whether it is a command: only typed text can be one, never a forwarded message."""
-        if seen.forwarded is not None:
-            return False
-        word = seen.text.partition("\n")[0].partition(" ")[0]
-        names = (f"/{spec.name}" for spec in self._reception.commands)
-        return not seen.files and word in names
-
     async def _command(self, seen: ReceivedMessage) -> None:
         try:
-            answer = await self._reception.command(NAME, seen.text.strip())
+            text = (await self._reception.command(NAME, seen.text.strip())).text
         except Exception:  # a failed command must not stop the intake of messages
             _logger.exception("A command has failed")
-            await self._say(seen.ref, NOT_TAKEN)
-        else:
-            await self._say(seen.ref, answer.text)
+            text = NOT_TAKEN
+        await self._say(seen.ref, text)
 
     async def _take_changes(self) -> None:
         while True:

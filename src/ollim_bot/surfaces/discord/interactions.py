@@ -1,8 +1,10 @@
-"""Slash commands, buttons and reactions of the owner."""
+"""Slash commands, their menu, buttons and reactions of the owner."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +15,12 @@ from discord import InteractionType
 from discord.app_commands import Choice
 from discord.ui import Modal, TextInput
 
+from ollim_bot.clock import Backoff
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.commands import LINK, CommandSpec
 from ollim_bot.domain.taint import GO_ON
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
-from ollim_bot.ports import ChatService
+from ollim_bot.ports import ChatService, Clock
 from ollim_bot.surfaces.discord.errors import writing
 from ollim_bot.surfaces.discord.rendering import NAME
 from ollim_bot.surfaces.discord.split import shortened, split_notice
@@ -59,7 +62,9 @@ async def acknowledge(interaction: discord.Interaction, *, thinking: bool = Fals
         async with writing():
             await interaction.response.defer(ephemeral=thinking, thinking=thinking)
     except (DeliveryFailed, Unreachable) as error:
-        if not _is_repeated(error):
+        # An earlier try may have arrived although its answer was an error.
+        cause = error.__cause__
+        if getattr(cause, "code", None) != _ALREADY_ACKNOWLEDGED:
             _logger.warning("An interaction came too late to be acknowledged: %s", error)
             return False
     except DeliveryUncertain as error:
@@ -67,61 +72,12 @@ async def acknowledge(interaction: discord.Interaction, *, thinking: bool = Fals
     return True
 
 
-class EphemeralReplies:
-    """Answers that only the owner sees, next to the interaction.
-
-    `fallback` sends what Discord no longer accepts, such as an answer after more than 15 minutes.
-    """
-
-    def __init__(self, fallback: SendNotice) -> None:
-        self._fallback = fallback
-
-    async def answer(self, interaction: discord.Interaction, text: str) -> None:
-        """Replace the `thinking` notice with the text; remove the notice if the text is empty."""
-        first, *others = split_notice(text) or ("",)
-        try:
-            async with writing():
-                if first:
-                    await interaction.edit_original_response(content=first)
-                else:
-                    await interaction.delete_original_response()
-        except OllimError as error:
-            _logger.info("An answer found nobody waiting for it: %s", error)
-            await self._give_back([first, *others])
-        else:
-            await self._add(interaction, others)
-
-    async def add(self, interaction: discord.Interaction, text: str) -> None:
-        """Add the text below the message that was clicked."""
-        await self._add(interaction, split_notice(text))
-
-    async def _add(self, interaction: discord.Interaction, pieces: Sequence[str]) -> None:
-        for number, piece in enumerate(pieces):
-            try:
-                async with writing():
-                    await interaction.followup.send(piece, ephemeral=True)
-            except OllimError as error:
-                _logger.info("An answer did not arrive: %s", error)
-                await self._give_back(pieces[number:])
-                return
-
-    async def _give_back(self, pieces: Sequence[str]) -> None:
-        text = "\n".join(pieces)
-        if text:
-            await self._fallback(text)
-
-
-def _is_repeated(error: OllimError) -> bool:
-    """Whether an earlier try arrived although its answer was an error."""
-    cause = error.__cause__
-    return isinstance(cause, discord.HTTPException) and cause.code == _ALREADY_ACKNOWLEDGED
-
-
 class InteractionRouter:
-    """Answers each interaction of the owner: commands, clicks, and forms that buttons open.
+    """Answers each interaction of the owner: commands, clicks, forms, and reactions to approvals.
 
-    `fallback` sends an answer as a message when Discord no longer accepts it as an answer. Argument
-    values that take longer than `completion_seconds` seconds are not proposed.
+    Only the owner sees the answers. `fallback` sends what Discord no longer accepts as an answer,
+    such as one after more than 15 minutes. Argument values that take longer than
+    `completion_seconds` seconds are not proposed.
     """
 
     def __init__(
@@ -132,7 +88,7 @@ class InteractionRouter:
         completion_seconds: float = COMPLETION_SECONDS,
     ) -> None:
         self._reception = reception
-        self._replies = EphemeralReplies(fallback)
+        self._fallback = fallback
         self._completion_seconds = completion_seconds
 
     async def arrived(self, interaction: discord.Interaction) -> None:
@@ -142,10 +98,14 @@ class InteractionRouter:
         elif interaction.type is InteractionType.autocomplete:
             await self._complete(interaction)
         elif interaction.type is InteractionType.component:
-            await self._clicked(interaction)
+            button = await self._asking(interaction)
+            if button is not None:
+                await _open_form(interaction, button)
+            elif await acknowledge(interaction):
+                await self._add(interaction, split_notice(await self._answer(interaction, "")))
         elif interaction.type is InteractionType.modal_submit and await acknowledge(interaction):
             words = " ".join(_words_in(_data(interaction)))
-            await self._replies.add(interaction, await self._answer(interaction, words))
+            await self._add(interaction, split_notice(await self._answer(interaction, words)))
 
     async def _command(self, interaction: discord.Interaction) -> None:
         if not await acknowledge(interaction, thinking=True):
@@ -162,7 +122,37 @@ class InteractionRouter:
             text = FAILED
         # Its links to messages lead to them in this conversation.
         place = f"https://discord.com/channels/@me/{interaction.channel_id}/"
-        await self._replies.answer(interaction, text.replace(f"]({LINK}", f"]({place}"))
+        await self._end_thinking(interaction, text.replace(f"]({LINK}", f"]({place}"))
+
+    async def _end_thinking(self, interaction: discord.Interaction, text: str) -> None:
+        """Replace the `thinking` notice with the text; remove the notice if the text is empty."""
+        first, *others = split_notice(text) or ("",)
+        try:
+            async with writing():
+                if first:
+                    await interaction.edit_original_response(content=first)
+                else:
+                    await interaction.delete_original_response()
+        except OllimError as error:
+            _logger.info("An answer found nobody waiting for it: %s", error)
+            await self._give_back([first, *others])
+        else:
+            await self._add(interaction, others)
+
+    async def _add(self, interaction: discord.Interaction, pieces: Sequence[str]) -> None:
+        """Add the pieces below the message that was clicked, or below the answer so far."""
+        for number, piece in enumerate(pieces):
+            try:
+                async with writing():
+                    await interaction.followup.send(piece, ephemeral=True)
+            except OllimError as error:
+                _logger.info("An answer did not arrive: %s", error)
+                await self._give_back(pieces[number:])
+                return
+
+    async def _give_back(self, pieces: Sequence[str]) -> None:
+        if text := "\n".join(pieces):
+            await self._fallback(text)
 
     async def _complete(self, interaction: discord.Interaction) -> None:
         """Propose values for the argument that is being typed."""
@@ -180,13 +170,6 @@ class InteractionRouter:
                 await interaction.response.autocomplete(choices)
         except OllimError as error:
             _logger.debug("Proposals came too late: %s", error)
-
-    async def _clicked(self, interaction: discord.Interaction) -> None:
-        button = await self._asking(interaction)
-        if button is not None:
-            await _open_form(interaction, button)
-        elif await acknowledge(interaction):
-            await self._replies.add(interaction, await self._answer(interaction, ""))
 
     async def _asking(self, interaction: discord.Interaction) -> Button | None:
         """The clicked button if it asks; a slow disk must not delay the acknowledgement."""
@@ -216,6 +199,26 @@ class InteractionRouter:
         except Exception:  # the owner must get an answer to every click
             _logger.exception("A click on %s failed", custom_id)
             return FAILED
+
+    async def reacted(self, ref: str, emoji: str) -> None:
+        """Click the button of an approval card that the emoji stands for, if there is one."""
+        word = _ANSWERS.get(emoji.strip(_VARIATIONS))
+        if word is None:
+            return
+        try:
+            message = await self._reception.by_ref(NAME, ref)
+            buttons = message.card.buttons if message and message.card else ()
+            open_ = (one for one in buttons if one.action == _ACTION and not one.is_used)
+            button = next((one for one in open_ if one.data.endswith(f":{word}")), None)
+            if message is None or button is None:
+                return
+            answer = await self._reception.click(NAME, message.id, button.custom_id)
+        except OllimError as error:
+            _logger.warning("A reaction could not be taken: %s", error)
+            await self._fallback(str(error))
+        else:
+            if answer.text:
+                await self._fallback(answer.text)
 
 
 async def _open_form(interaction: discord.Interaction, button: Button) -> None:
@@ -285,32 +288,73 @@ def _call(interaction: discord.Interaction) -> _Call:
     return _Call(data.get("name", ""), given, focused)
 
 
-class ApprovalReactions:
-    """Reactions to an approval card count as clicks on its buttons.
+_SLASH_COMMAND = 1
+_STRING = 3
+_BOT_DM = 1
+_LONGEST_ABOUT = 100
+# Arguments with proposals although the command lists no choices: their values change.
+_ALSO_COMPLETED = frozenset({("resume", "id")})
 
-    `say` tells the owner the answer to a click.
+
+def payload(specs: Sequence[CommandSpec]) -> list[dict[str, Any]]:
+    """The menu in Discord's form. Discord proposes argument values; the core checks them."""
+    return [
+        {
+            "type": _SLASH_COMMAND,
+            "name": spec.name,
+            "description": shortened(spec.about, _LONGEST_ABOUT),
+            "options": [
+                {
+                    "type": _STRING,
+                    "name": one.name,
+                    "description": shortened(one.about, _LONGEST_ABOUT),
+                    "required": one.is_required,
+                    "autocomplete": bool(one.choices) or (spec.name, one.name) in _ALSO_COMPLETED,
+                }
+                # Discord demands the required ones first.
+                for one in sorted(spec.arguments, key=lambda each: not each.is_required)
+            ],
+            "contexts": [_BOT_DM],
+        }
+        for spec in specs
+    ]
+
+
+def fingerprint(menu: Sequence[Mapping[str, Any]], application: int) -> str:
+    """A hash of the menu and its application."""
+    text = json.dumps([application, *menu], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def sync(
+    client: discord.Client,
+    specs: Sequence[CommandSpec],
+    clock: Clock,
+    remembered: str | None,
+    remember: Callable[[str], None],
+) -> None:
+    """Upload the menu unless its fingerprint equals the one that is `remembered`.
+
+    The client must be logged in. Retries until Discord accepts the menu or the client is closed; a
+    refusal ends the call.
     """
-
-    def __init__(self, reception: ChatService, say: SendNotice) -> None:
-        self._reception = reception
-        self._say = say
-
-    async def added(self, ref: str, emoji: str) -> None:
-        """Click the button that the emoji stands for; ignore the reaction if there is none."""
-        word = _ANSWERS.get(emoji.strip(_VARIATIONS))
-        if word is None:
+    application = client.application_id
+    assert application is not None, "the client is not logged in"
+    menu = payload(specs)
+    mark = fingerprint(menu, application)
+    if mark == remembered:
+        return
+    async for _ in Backoff(clock, 60.0, 3600.0):
+        if client.is_closed():
             return
         try:
-            message = await self._reception.by_ref(NAME, ref)
-            buttons = message.card.buttons if message and message.card else ()
-            open_ = (one for one in buttons if one.action == _ACTION and not one.is_used)
-            button = next((one for one in open_ if one.data.endswith(f":{word}")), None)
-            if message is None or button is None:
-                return
-            answer = await self._reception.click(NAME, message.id, button.custom_id)
-        except OllimError as error:
-            _logger.warning("A reaction could not be taken: %s", error)
-            await self._say(str(error))
+            async with writing():
+                await client.http.bulk_upsert_global_commands(application, menu)
+        except DeliveryFailed as error:
+            _logger.error("Discord refused the slash commands: %s", error)
+            return
+        except (Unreachable, DeliveryUncertain) as error:
+            _logger.warning("The slash commands are not at Discord yet: %s", error)
         else:
-            if answer.text:
-                await self._say(answer.text)
+            remember(mark)
+            return

@@ -20,7 +20,6 @@ from ollim_bot.surfaces.discord.split import (
     LONGEST_SHOWN,
     MOST_PIECES,
     Fence,
-    Pieces,
     is_too_long,
     opened_by,
     shortened,
@@ -262,22 +261,7 @@ def untrusted_of(forwarded: Forwarded, zone: tzinfo | None) -> Untrusted:
 
 def fitted(card: Card, footer: str) -> Card:
     """Shorten the card to Discord's limits, with this footer. Shortened texts end with `…`."""
-    card = _with_lines(card)
-    title = shortened(card.title, _LONGEST_TITLE)
-    left = _LONGEST_IN_ALL - len(title) - len(footer)
-    description = shortened(card.description, min(_LONGEST_DESCRIPTION, left))
-    fields = tuple(_fields(card.fields, left - len(description)))
-    is_blank = not fields and not title.strip() and not description.strip()
-    return card._replace(
-        title=_LEFT_OUT if is_blank else title,
-        description=description,
-        fields=fields,
-        buttons=tuple(_buttons(card.buttons)),
-    )
-
-
-def _with_lines(card: Card) -> Card:
-    """Move the lines into the description. A line with buttons has a number, as they have."""
+    # Move the lines into the description. A line with buttons has a number, as they have.
     with_buttons = sorted({each.line for each in card.buttons if each.line})
     numbers = {line: number for number, line in enumerate(with_buttons, 1)}
     rows = [card.description] if card.description else []
@@ -291,7 +275,18 @@ def _with_lines(card: Card) -> Card:
         each._replace(label=f"{numbers[each.line]} · {each.label}") if each.line else each
         for each in sorted(card.buttons, key=lambda each: each.line or len(card.lines) + 1)
     )
-    return card._replace(description="\n".join(rows), buttons=buttons, lines=())
+    card = card._replace(description="\n".join(rows), buttons=buttons, lines=())
+    title = shortened(card.title, _LONGEST_TITLE)
+    left = _LONGEST_IN_ALL - len(title) - len(footer)
+    description = shortened(card.description, min(_LONGEST_DESCRIPTION, left))
+    fields = tuple(_fields(card.fields, left - len(description)))
+    is_blank = not fields and not title.strip() and not description.strip()
+    return card._replace(
+        title=_LEFT_OUT if is_blank else title,
+        description=description,
+        fields=fields,
+        buttons=tuple(_buttons(card.buttons)),
+    )
 
 
 def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
@@ -381,8 +376,7 @@ def _texts(message: ChatMessage) -> tuple[str, ...]:
         case Author.PROGRAM:
             return _line_by_line(text, _small, head, foot)
         case _:
-            pieces = Pieces().added("\n".join([*head, with_tables(text)]))
-            return pieces.closed().added("\n".join(["", *foot])).shown if foot else pieces.shown
+            return split("\n".join([*head, with_tables(text)]), foot="\n".join(foot))
 
 
 def _foot(message: ChatMessage) -> list[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 from unicodedata import category, east_asian_width
 
 _JOINER = "\u200d"
@@ -181,61 +183,56 @@ def _last(kind: re.Pattern[str], line: str) -> int | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """`source` is a part of the text; `text` is the part as it is shown, with fences added."""
+class PieceEnd(NamedTuple):
+    """A place to end a piece, and the fence that is open there."""
 
-    source: str
-    text: str
+    at: int
+    fence: Fence | None
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """A text that is split while it grows: `shown` always equals `split` of the whole text.
+_BEGINNING = PieceEnd(0, None)
 
-    `done` never changes when text is added; `rest` follows it, within `fence` if that is open. All
-    sources and the rest together are the text. `longest` is at least 50.
+
+def piece_ends(text: str, longest: int, after: PieceEnd = _BEGINNING) -> Iterator[PieceEnd]:
+    """Where the pieces of the text end, but for the last one."""
+    while (end := _Scan(text, *after, longest).end()) is not None:
+        yield end
+        after = end
+
+
+def split(text: str, longest: int = LONGEST, foot: str = "") -> tuple[str, ...]:
+    """Split the text with the lines of `foot` below it; empty if nothing in it is visible.
+
+    Each piece has 1 to `longest` characters, which are at least 50, without white space at its
+    ends. Text that is added later changes only the last piece. A code fence is closed where a piece
+    ends and opened again, with its language, in the next one; the foot is outside of any.
     """
-
-    longest: int = LONGEST
-    done: tuple[Piece, ...] = ()
-    rest: str = ""
-    fence: Fence | None = None
-
-    def added(self, text: str) -> Pieces:
-        rest, fence, done, begin = self.rest + text, self.fence, list[Piece](), 0
-        while (end := _Scan(rest, begin, fence, self.longest).end()) is not None:
-            done.append(_piece(rest[begin : end.at], fence, end.fence))
-            begin, fence = end.at, end.fence
-        return Pieces(self.longest, (*self.done, *done), rest[begin:], fence)
-
-    def closed(self) -> Pieces:
-        """Close an open fence, so that other text may follow."""
-        left = self._left_open()
-        return self if left is None else replace(self, rest=self.rest + left.closing(self.rest))
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The pieces, each of 1 to `longest` characters, without white space at its ends."""
-        texts = tuple(piece.text for piece in self.done)
-        if self.fence is None and not self.rest.strip():
-            return texts
-        return (*texts, _piece(self.rest, self.fence, self._left_open()).text)
-
-    def _left_open(self) -> Fence | None:
-        fence = self.fence
-        for line in _lines(self.rest, 0):
-            fence = _fence_after(line, fence, self.longest)
-        return fence
+    ends = [_BEGINNING, *piece_ends(text, longest)]
+    if foot:
+        text = f"{text}{_closing(text, ends[-1], longest)}\n{foot}"
+        ends += piece_ends(text, longest, ends[-1])
+    shown = [
+        f"{_opening(begin)}{(source := text[begin.at : end.at])}"
+        f"{end.fence.closing(source) if end.fence else ''}".strip()
+        for begin, end in pairwise(ends)
+    ]
+    at, fence = ends[-1]
+    if fence is not None or text[at:].strip():
+        last = f"{_opening(ends[-1])}{text[at:]}{_closing(text, ends[-1], longest)}"
+        shown.append(last.strip())
+    return tuple(shown)
 
 
-def split(text: str, longest: int = LONGEST) -> tuple[str, ...]:
-    """Split the text; empty if nothing in it is visible.
+def _opening(begin: PieceEnd) -> str:
+    return "" if begin.fence is None else begin.fence.opening
 
-    Text that is added later changes only the last piece. A code fence is closed where a piece ends
-    and opened again, with its language, in the next one.
-    """
-    return Pieces(longest).added(text).shown
+
+def _closing(text: str, begin: PieceEnd, longest: int) -> str:
+    """What closes the fence that the text leaves open in its last piece."""
+    fence = begin.fence
+    for line in _lines(text, begin.at):
+        fence = _fence_after(line, fence, longest)
+    return "" if fence is None else fence.closing(text[begin.at :])
 
 
 def is_too_long(text: str, pieces: Sequence[str]) -> bool:
@@ -249,14 +246,6 @@ def split_notice(text: str) -> tuple[str, ...]:
     if not is_too_long(text, pieces):
         return pieces
     return (*pieces[: MOST_PIECES - 1], _CUT_SHORT)
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """A place to end a piece, and the fence that is open there."""
-
-    at: int
-    fence: Fence | None
 
 
 class _Scan:
@@ -275,12 +264,12 @@ class _Scan:
         self._counted_from = self._solid if fence is None else begin
         self._room = longest - (0 if fence is None else len(fence.opening))
         self._enough = self._counted_from + longest * _ENOUGH_PERCENT // 100
-        self._paragraph: _End | None = None
-        self._line: _End | None = None
+        self._paragraph: PieceEnd | None = None
+        self._line: PieceEnd | None = None
         self._is_below_heading = False
         self._is_block_empty = fence is not None
 
-    def end(self) -> _End | None:
+    def end(self) -> PieceEnd | None:
         """The end of the piece; None if the whole text fits."""
         if len(self._text) - self._counted_from <= self._room - most_kept(self._longest):
             return None
@@ -306,7 +295,7 @@ class _Scan:
     def _pass(self, line: str, at: int) -> None:
         """Record the end of the line as a candidate, unless it is in an empty code block."""
         before, self._fence = self._fence, _fence_after(line, self._fence, self._longest)
-        is_blank, end = not line.strip(), _End(at, self._fence)
+        is_blank, end = not line.strip(), PieceEnd(at, self._fence)
         if self._fence is not None and (before is None or (self._is_block_empty and is_blank)):
             self._is_block_empty = True
             return
@@ -321,7 +310,7 @@ class _Scan:
         if is_blank and self._fence is None and not self._is_below_heading:
             self._paragraph = end
 
-    def _best(self, at: int, line: str, fits: int) -> _End:
+    def _best(self, at: int, line: str, fits: int) -> PieceEnd:
         """Choose among the candidates before the line and in it, of which `fits` characters fit."""
         for end in (self._paragraph, self._line):
             if end is not None and end.at >= self._enough:
@@ -334,7 +323,7 @@ class _Scan:
         if inside is None:
             assert self._line is not None
             return self._line
-        return _End(at + inside, self._fence)
+        return PieceEnd(at + inside, self._fence)
 
 
 def _up_to_solid(line: str, fits: int) -> str:
@@ -355,12 +344,6 @@ def _fence_after(line: str, fence: Fence | None, longest: int) -> Fence | None:
     if fence is None:
         return opened_by(line, longest)
     return None if fence.is_closed_by(line, longest) else fence
-
-
-def _piece(source: str, before: Fence | None, after: Fence | None) -> Piece:
-    opening = "" if before is None else before.opening
-    closing = "" if after is None else after.closing(source)
-    return Piece(source, f"{opening}{source}{closing}".strip())
 
 
 _BAR = re.compile(r"(?<!\\)\|")

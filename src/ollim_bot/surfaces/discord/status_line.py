@@ -5,15 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ollim_bot.clock import Backoff
-from ollim_bot.domain.activity import THINKING, Activity, ToolLine, ToolState
-from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
+from ollim_bot.domain.events import (
+    THINKING,
+    Activity,
+    AgentEvent,
+    TextCompleted,
+    TextStreamed,
+    TextWithdrawn,
+    ToolLine,
+    ToolState,
+)
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues
-from ollim_bot.surfaces.discord.rendering import FORK, DmChannel, one_line, small, without_markup
+from ollim_bot.surfaces.discord.rendering import (
+    FORK,
+    DmChannel,
+    ReceivedMessage,
+    one_line,
+    small,
+    without_markup,
+)
 from ollim_bot.surfaces.discord.split import (
     LONGEST,
     LONGEST_SHOWN,
@@ -91,7 +107,13 @@ def pieces(
     head = [small(f"{phase}{since}")] if phase else []
     foot = [small(without_markup(one_line(careful, 160)))] if careful else []
     foot += [small(FORK)] if in_fork else []
-    return (*before, *_with_block(last, head, _details(live.activity), foot))
+    # The last notes and tools; running tools come before finished ones.
+    activity = live.activity
+    notes = [without_markup(one_line(note, _LONGEST_LABEL)) for note in activity.notes[-2:]]
+    numbered = [*enumerate(activity.tools)]
+    numbered.sort(key=lambda each: (each[1].state is ToolState.RUNNING, each[0]))
+    tools = [_tool(line) for _, line in sorted(numbered[-(_MOST_LINES - len(notes)) :])]
+    return (*before, *_with_block(last, head, [*map(small, [*notes, *tools])], foot))
 
 
 def elapsed(seconds: float) -> str:
@@ -128,20 +150,6 @@ def _with_block(
             return
     yield text
     yield from _with_block("", head, details, foot)
-
-
-def _details(activity: Activity) -> list[str]:
-    notes = activity.notes[-2:]
-    # The last tools; running ones come before finished ones.
-    order = sorted(
-        range(len(activity.tools)),
-        key=lambda at: (activity.tools[at].state is ToolState.RUNNING, at),
-    )
-    tools = [activity.tools[at] for at in sorted(order[-(_MOST_LINES - len(notes)) :])]
-    return [
-        *(small(without_markup(one_line(note, _LONGEST_LABEL))) for note in notes),
-        *(small(_tool(line)) for line in tools),
-    ]
 
 
 def _tool(line: ToolLine) -> str:
@@ -245,18 +253,14 @@ class PendingReaction:
             self._drop(ref)
         except DeliveryFailed as refused:
             self._drop(ref)
-            await self._weigh(ref, refused)
-
-    async def _weigh(self, ref: str, refused: DeliveryFailed) -> None:
-        """Stop using reactions if Discord refuses one on a message that still exists."""
-        try:
-            newest = await self._channel.newest(100)
-        except Unreachable:
-            return
-        if any(seen.ref == ref for seen in newest):
-            _logger.warning("Discord lets no message be marked: %s", refused)
-            self._is_refused = True
-            self._wanted.clear()
+            newest: Sequence[ReceivedMessage] = ()
+            with suppress(Unreachable):
+                newest = await self._channel.newest(100)
+            # Use no reactions if Discord refuses one on a message that still exists.
+            if any(seen.ref == ref for seen in newest):
+                _logger.warning("Discord lets no message be marked: %s", refused)
+                self._is_refused = True
+                self._wanted.clear()
 
     async def _take_away(self, ref: str) -> None:
         async for _ in Backoff(self._clock, FIRST_PAUSE, 60.0):

@@ -17,13 +17,13 @@ from ollim_bot.clock import Backoff
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.taint import CarefulTime
-from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
+from ollim_bot.logs import unless_refused
 from ollim_bot.ports import ChatService, Clock, MessagePart, OpenAttachment, Status, TurnStart
 from ollim_bot.settings import Secret
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks, RecentValues
 from ollim_bot.surfaces.discord.client import DiscordConnection, logged_in, use_api_url
-from ollim_bot.surfaces.discord.command_menu import sync
 from ollim_bot.surfaces.discord.direct_messages import (
     DirectMessages,
     LoggedInClient,
@@ -32,7 +32,7 @@ from ollim_bot.surfaces.discord.direct_messages import (
 from ollim_bot.surfaces.discord.drafts import DiscordPresenter, Drafts, StaleDrafts
 from ollim_bot.surfaces.discord.errors import EditAllowance
 from ollim_bot.surfaces.discord.inbound import Inbound
-from ollim_bot.surfaces.discord.interactions import ApprovalReactions, InteractionRouter, SendNotice
+from ollim_bot.surfaces.discord.interactions import InteractionRouter, SendNotice, sync
 from ollim_bot.surfaces.discord.rendering import (
     NAME,
     DmChannel,
@@ -65,6 +65,7 @@ class DiscordDelivery:
         self._drafts = drafts
         self._clock = clock
         self._shown: RecentValues[OutgoingMessage] = RecentValues()
+        self.discard, self.ended = drafts.remove, drafts.ended
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         return parts_of(message)
@@ -72,7 +73,7 @@ class DiscordDelivery:
     async def take_drafts(
         self, message: ChatMessage, parts: Sequence[ChatMessage]
     ) -> Sequence[str]:
-        drafts = await self._drafts.take_over(message, [outgoing_of(part) for part in parts])
+        drafts = await self._drafts.take_over(message, [*map(outgoing_of, parts)])
         refs = []
         for draft in drafts:
             assert draft.ref is not None
@@ -106,16 +107,9 @@ class DiscordDelivery:
         outgoing = outgoing_of(content)
         if self._shown.get(ref) == outgoing:
             return
-        self._shown.forget(ref)
+        self._shown.pop(ref, None)
         await self._channel.edit(ref, outgoing)
         self._shown.put(ref, outgoing)
-
-    def discard(self, refs: Sequence[str]) -> None:
-        for ref in refs:
-            self._drafts.remove(ref)
-
-    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
-        self._drafts.ended(message, refs)
 
     async def _seen(self, since: datetime) -> Sequence[ReceivedMessage]:
         """All messages since then, and the newest in any case, oldest first."""
@@ -164,18 +158,19 @@ class DiscordListener:
         self._background = background
         self._clock = clock
         self._connected = connected
-        self.reaction = ApprovalReactions(reception, say).added
-        self.interaction = InteractionRouter(reception, say).arrived
+        self.message, self.edited, self.deleted = inbound.message, inbound.edited, inbound.deleted
+        self.disconnected, self.resumed = catch_up.lost, catch_up.ready
+        router = InteractionRouter(reception, say)
+        self.reaction, self.interaction = router.reacted, router.arrived
         self._left_behind: tuple[str, ...] = ()
         self._has_closed = False
 
     async def run(self) -> None:
         """Run until cancelled."""
-        try:
-            # Before the first draft of this start is sent.
-            self._left_behind = await self._facts.drafts()
-        except StorageError:
-            _logger.warning("What was being shown before could not be read", exc_info=True)
+        # Before the first draft of this start is sent.
+        reading = self._facts.drafts()
+        drafts = await unless_refused("What was being shown before could not be read", reading)
+        self._left_behind = drafts or ()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._inbound.run())
             group.create_task(self._catch_up.run())
@@ -188,7 +183,8 @@ class DiscordListener:
 
     async def ready(self, session: LoggedInClient, *, is_first: bool) -> None:
         if is_first:
-            await self._mark_beginning(session.newest)
+            marking = self._mark_beginning(session.newest)
+            await unless_refused("What was seen before could not be read", marking)
         self._catch_up.ready()
         self._connected(session)
         if is_first:
@@ -199,35 +195,16 @@ class DiscordListener:
                 self._background.start(self._stale_drafts.close(self._left_behind, session.newest))
         await self._reception.trouble("")
 
-    async def disconnected(self) -> None:
-        self._catch_up.lost()
-
-    async def resumed(self) -> None:
-        self._catch_up.ready()
-
-    async def message(self, message: ReceivedMessage) -> None:
-        self._inbound.message(message)
-
-    async def edited(self, ref: str, text: str) -> None:
-        self._inbound.edited(ref, text)
-
-    async def deleted(self, ref: str) -> None:
-        self._inbound.deleted(ref)
-
     async def _mark_beginning(self, newest: int) -> None:
         """On the very first start, count every message up to `newest` as seen."""
-        try:
-            if await self._facts.last_seen() is None:
-                self._facts.saw(str(newest))
-                await self._facts.flush()
-        except StorageError:
-            _logger.warning("What was seen before could not be read", exc_info=True)
+        if await self._facts.last_seen() is None:
+            self._facts.saw(str(newest))
+            await self._facts.flush()
 
     async def _put_up_menu(self, client: discord.Client) -> None:
-        try:
-            remembered = await self._facts.commands_hash()
-        except StorageError:  # uploading the same menu again does no harm
-            remembered = None
+        # Uploading the same menu again does no harm.
+        reading = self._facts.commands_hash()
+        remembered = await unless_refused("What the menu was cannot be read", reading)
         facts, commands = self._facts, self._reception.commands
         await sync(client, commands, self._clock, remembered, facts.keep_commands_hash)
 
@@ -309,14 +286,9 @@ class DiscordSurface:
         Raises `NotAdmitted` if the owner must change a setting before Discord accepts the bot.
         """
         self._background.open()
-        service = self._service(reception)
-        work = [
-            self._facts.run(),
-            self._pending_reaction.run(),
-            service.run(),
-            self._connect(service),
-        ]
-        tasks = [asyncio.create_task(each) for each in work]
+        service, facts, eyes = self._service(reception), self._facts, self._pending_reaction
+        work = (facts.run(), eyes.run(), service.run(), self._connect(service))
+        tasks = [*map(asyncio.create_task, work)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -357,26 +329,23 @@ class DiscordSurface:
     def concerns(self, message: ChatMessage) -> bool:  # noqa: ARG002
         return True
 
-    def _note_connection(self, session: LoggedInClient) -> None:
-        self._account_id = str(session.dm)
-        self._is_connected.set()
-
     def _service(self, reception: ChatService) -> DiscordListener:
-        channel, facts, clock = self._channel, self._facts, self._clock
-        inbound = Inbound(channel, reception, self._pending_reaction, facts, clock, self._folder)
-        catch_up = MessageCatchUp(
-            channel,
-            reception,
-            inbound,
-            self._pending_reaction,
-            facts,
-            clock,
-            reconnect=self._reconnect,
-        )
+        def note_connection(session: LoggedInClient) -> None:
+            self._account_id = str(session.dm)
+            self._is_connected.set()
+
+        async def reconnect() -> None:
+            if self._connection is not None:
+                await self._connection.reconnect()
 
         async def look_up_in_log(ref: str) -> bool:
             return await reception.by_ref(NAME, ref) is not None
 
+        channel, facts, clock = self._channel, self._facts, self._clock
+        inbound = Inbound(channel, reception, self._pending_reaction, facts, clock, self._folder)
+        catch_up = MessageCatchUp(
+            channel, reception, inbound, self._pending_reaction, facts, clock, reconnect=reconnect
+        )
         stale_drafts = StaleDrafts(
             channel, self._background, facts, lambda: reception.caught_up(NAME), look_up_in_log
         )
@@ -388,7 +357,7 @@ class DiscordSurface:
             stale_drafts,
             self._background,
             clock,
-            connected=self._note_connection,
+            connected=note_connection,
             say=self._say,
         )
 
@@ -415,10 +384,6 @@ class DiscordSurface:
                 await service.lost(str(lost), is_again=failures > 0)
             finally:
                 self._connection = None
-
-    async def _reconnect(self) -> None:
-        if self._connection is not None:
-            await self._connection.reconnect()
 
     async def _say(self, text: str) -> None:
         for piece in split_notice(text):

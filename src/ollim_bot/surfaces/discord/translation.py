@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
@@ -16,7 +15,7 @@ from discord.ui import DynamicItem, Item, View
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.domain.text import shortened
-from ollim_bot.errors import StorageError
+from ollim_bot.logs import unless_refused
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -112,7 +111,12 @@ def seen(message: discord.Message, owner_id: int, our_id: int) -> ReceivedMessag
         is_edited=message.edited_at is not None,
         # The preview of a link is an embed of another type.
         has_card=any(each.type == "rich" for each in message.embeds),
-        has_buttons=_has_buttons(message),
+        has_buttons=any(
+            isinstance(each, discord.Button) and not each.disabled
+            for row in message.components
+            if isinstance(row, discord.ActionRow)
+            for each in row.children
+        ),
         marks=frozenset(str(each.emoji) for each in message.reactions if each.me),
         files=tuple(RemoteFile(file.filename, file.size, file.url) for file in files),
         reply_to=reply_to,
@@ -182,15 +186,7 @@ def _replied(message: discord.Message) -> tuple[str | None, str, Forwarded | Non
     return ref, without_small(_words_of(found)), _forwarded(found)
 
 
-def _has_buttons(message: discord.Message) -> bool:
-    rows = (row for row in message.components if isinstance(row, discord.ActionRow))
-    buttons = (each for row in rows for each in row.children if isinstance(each, discord.Button))
-    return any(not each.disabled for each in buttons)
-
-
 _Change = Callable[[DiscordState], DiscordState]
-
-_logger = logging.getLogger(__name__)
 
 
 class DiscordFacts:
@@ -263,11 +259,9 @@ class DiscordFacts:
             changes = dict(self._unwritten)
             if not changes:
                 return True
-            try:
-                step = partial(_changed, changes=tuple(changes.values()))
-                await self._store.transact(lambda tx: tx.discord.change(step))
-            except StorageError:
-                _logger.warning("What is known of Discord could not be kept", exc_info=True)
+            step = partial(_changed, changes=tuple(changes.values()))
+            keeping = self._store.transact(lambda tx: tx.discord.change(step))
+            if not await unless_refused("What is known of Discord could not be kept", keeping):
                 return False
             for about, change in changes.items():
                 if self._unwritten.get(about) is change:
@@ -286,8 +280,9 @@ class DiscordFacts:
 
 def said_since(messages: Sequence[ReceivedMessage]) -> str:
     shown = [f"“{_words(seen)}”" for seen in messages[-10:]]
-    more = len(messages) - len(shown)
-    listed = "; ".join((*([f"{more} more"] if more else []), *shown))
+    if more := len(messages) - len(shown):
+        shown.insert(0, f"{more} more")
+    listed = "; ".join(shown)
     return (
         f"Since this copy you wrote on Discord: {listed}. None of it is answered again. Ask again "
         "for what is still wanted."

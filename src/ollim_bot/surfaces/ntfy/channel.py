@@ -8,7 +8,7 @@ import logging
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,14 +35,13 @@ from ollim_bot.http_exchange import HttpLimits
 from ollim_bot.ports import ChatService, Clock, MessagePart
 from ollim_bot.settings import PHONE, NtfyAccount, Secret
 from ollim_bot.store.deliveries import part_nonce
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.ntfy.client import (
     LIMITS,
     MESSAGE,
-    Event,
     LinkButton,
     NtfyClient,
     Push,
@@ -97,7 +96,7 @@ def wording(
     title, text = _words(message, content)
     text = text or name
     if now - message.at > _LATE:
-        text = f"{_WRITTEN}{describe(message.at.replace(second=0, microsecond=0), now)}\n{text}"
+        text = f"{_WRITTEN}{describe(message.at, now)}\n{text}"
     priority = _LOUD if message.must else _USUAL
     return Wording(
         one_line(shown_literally(title or name), 120),
@@ -265,10 +264,9 @@ class NtfyChannel(PushChannel):
 
     def is_set_up(self) -> bool:
         """An unreadable file is not taken for none."""
-        try:
+        with suppress(StorageError):
             return self._file.read() is not None
-        except StorageError:
-            return True
+        return True
 
     async def connected(self) -> str:
         while self._phone is None:
@@ -410,7 +408,8 @@ class NtfyChannel(PushChannel):
         is_kept = any(each.id in others or each.at <= since for each in events)
         if not is_kept and known.tried is not None:
             is_kept = phone.replies.is_unbroken_since(known.tried[1])
-        if not is_kept or _has_lost_sequences(events, others):
+        # A server before 2.16 keeps no sequences, so that nothing can be found.
+        if not is_kept or any(each.id in others and not each.sequence for each in events):
             raise DeliveryFailed(_FORGOTTEN)
         known.tried = None
         return None
@@ -426,28 +425,22 @@ class NtfyChannel(PushChannel):
         if is_digest(content):
             return
         known, sequence = self._sending(f"edit {ref}"), part_nonce(content.id, 0)
-        if is_over(content):
-            if not known.ref:
-                await self._clear(phone, content, sequence, known)
-                known.day, known.ref = "", ref
-            return
-        known.ref = ""
+        is_answered = is_over(content)
+        if is_answered:
+            if known.ref:
+                return
+            await self._store.transact(lambda tx: tx.push_buttons.withdraw(content.id))
         offer = await self._offered(content, known, is_edit=True)
         if offer.nonces is not None:
             push = self._push(phone, content, sequence, offer, is_repeated=True)
-            # A repeat would show it twice on a phone that replaces nothing.
-            with suppress(DeliveryUncertain):
-                await self._requests.call(lambda: phone.client.publish(push))
-        known.day = ""
-
-    async def _clear(
-        self, phone: ServedPhone, message: ChatMessage, sequence: str, known: Sending
-    ) -> None:
-        await self._store.transact(lambda tx: tx.push_buttons.withdraw(message.id))
-        offer = await self._offered(message, known, is_edit=True)
-        if offer.nonces is not None:
-            topic = phone.pairing.topic
-            await self._requests.call(lambda: phone.client.clear(topic, sequence))
+            topic, client = phone.pairing.topic, phone.client
+            if is_answered:
+                await self._requests.call(lambda: client.clear(topic, sequence))
+            else:
+                # A repeat would show it twice on a phone that replaces nothing.
+                with suppress(DeliveryUncertain):
+                    await self._requests.call(lambda: client.publish(push))
+        known.day, known.ref = "", ref if is_answered else ""
 
     async def _offered(
         self, message: ChatMessage, known: Sending, *, is_edit: bool = False
@@ -518,8 +511,3 @@ class NtfyChannel(PushChannel):
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return known
-
-
-def _has_lost_sequences(events: Iterable[Event], others: Collection[str]) -> bool:
-    """Whether it is a server before 2.16, on which nothing can be found."""
-    return any(each.id in others and not each.sequence for each in events)

@@ -14,14 +14,20 @@ from threading import Event
 from urllib.parse import urlsplit
 
 from ollim_bot.domain.moments import elapsed
-from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneCode, PhoneOffer, PhoneView
-from ollim_bot.domain.push import Pairing
+from ollim_bot.domain.push import (
+    Pairing,
+    PairingStatus,
+    PhoneAttempt,
+    PhoneCode,
+    PhoneOffer,
+    PhoneView,
+)
 from ollim_bot.domain.runtime_config import PushContent, PushWhat
 from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 from ollim_bot.settings import PHONE, NtfyAccount, problem_with
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.store.store import Store, Watches
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.ntfy.client import NtfyClient, Push
@@ -162,16 +168,12 @@ class PhonePage:
                     self._end()
                     return ViewAnswer("Cancelled. Nothing was kept.")
                 case "test-phone":
-                    await asyncio.to_thread(self._send_test, self._paired())
+                    await asyncio.to_thread(self._send_test)
                     return ViewAnswer("A test is on its way to your phone.")
                 case _:
-                    pairing, account = self._paired(), self._account()
-                    is_told = await asyncio.to_thread(
-                        unpair, pairing, account, self._file, self._store
-                    )
+                    told = await asyncio.to_thread(self._unpair)
         except OllimError as refused:
             return ViewAnswer(str(refused), is_error=True)
-        told = _REMOVED.format(told=_TOLD if is_told else _UNTOLD, server=pairing.server)
         self._end(told)
         return ViewAnswer(told)
 
@@ -218,10 +220,16 @@ class PhonePage:
             raise OllimError("No phone is paired.")
         return pairing
 
-    def _send_test(self, pairing: Pairing) -> None:
+    def _send_test(self) -> None:
+        pairing = self._paired()
         token = account_for(pairing.server, self._account()).token
         push = Push(pairing.topic, secrets.token_hex(8), "A test", _TEST)
         NtfyClient(pairing.server, token).publish(push)
+
+    def _unpair(self) -> str:
+        pairing = self._paired()
+        is_told = unpair(pairing, self._account(), self._file, self._store)
+        return _REMOVED.format(told=_TOLD if is_told else _UNTOLD, server=pairing.server)
 
     def _end(self, told: str = "", *, has_failed: bool = False) -> None:
         self._running = None

@@ -20,7 +20,7 @@ from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.settings import PHONE, NtfyAccount, Secret
 from ollim_bot.store.changes import Rows
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.ntfy.client import NotLetIn, NtfyClient, Push, ReplyButton
 
@@ -153,13 +153,18 @@ class PairingAttempt:
         Returns warnings. Raises `ServerRefused` with the reason.
         """
         token, reply_token = self._account.token, self._account.reply_token
+
+        def needs(sentence: str, token: Secret | None) -> str:
+            with_token = " with this token" if token is not None else ""
+            return sentence.format(server=self.server, with_token=with_token)
+
         if token is not None and token == reply_token:
             raise ReplyTokenNeeded(_SAME_TOKEN)
-        needs_token = TokenNeeded(self._needs(_NEEDS_TOKEN, token))
+        needs_token = TokenNeeded(needs(_NEEDS_TOKEN, token))
         with _refusing(needs_token):
             self._check_topic()
         buttons = NtfyClient(self.server, reply_token)
-        with _refusing(ReplyTokenNeeded(self._needs(_NEEDS_REPLY_TOKEN, reply_token))):
+        with _refusing(ReplyTokenNeeded(needs(_NEEDS_REPLY_TOKEN, reply_token))):
             answer = buttons.publish(Push(self.reply_topic, secrets.token_hex(8), "", "check"))
         with _refusing(needs_token):
             kept = self._client.read(self.reply_topic)
@@ -229,10 +234,6 @@ class PairingAttempt:
         if event.sequence != sequence:
             raise ServerRefused(_TOO_OLD.format(server=self.server))
         self._client.clear(self.topic, sequence)
-
-    def _needs(self, sentence: str, token: Secret | None) -> str:
-        with_token = " with this token" if token is not None else ""
-        return sentence.format(server=self.server, with_token=with_token)
 
 
 @contextmanager

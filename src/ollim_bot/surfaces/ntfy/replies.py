@@ -11,17 +11,16 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from threading import Thread
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY, Pairing
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.errors import StorageError, Unreachable
 from ollim_bot.ports import ChatService, Clock
 from ollim_bot.settings import PHONE
-from ollim_bot.store.push_buttons import PushButton
+from ollim_bot.store.push import PushButton
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -39,25 +38,17 @@ _LONGEST_WAIT = 30.0
 _LATER = "The server of the phone takes no more requests for now."
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """The requests that the server still takes; `at` is the moment of a steady clock."""
+class Bucket(NamedTuple):
+    """The requests that the server still takes at a moment of a steady clock."""
 
-    left: float = BURST
-    at: float = 0.0
+    left: float
+    at: float
 
-    def wait(self, now: float) -> float:
-        """How many seconds until the next request is surely taken; 0 if it is at once."""
-        return max(0.0, (1 + _SPARE - self._at(now).left) * REFILL)
-
-    def taken(self, now: float) -> Bucket:
-        """After one more request, which may have to wait."""
-        filled = self._at(now)
-        return Bucket(filled.left - 1, filled.at)
-
-    def _at(self, now: float) -> Bucket:
-        gained = max(0.0, now - self.at) / REFILL
-        return Bucket(min(float(BURST), self.left + gained), max(now, self.at))
+    def taken(self, now: float) -> tuple[Bucket, float]:
+        """The bucket after one more request, and the seconds until that is surely taken."""
+        at = max(now, self.at)
+        left = min(float(BURST), self.left + (at - self.at) / REFILL)
+        return Bucket(left - 1, at), max(0.0, (1 + _SPARE - left) * REFILL)
 
 
 def is_room(state: PushState, now: datetime, *, must: bool) -> bool:
@@ -89,7 +80,7 @@ class Requests:
         self.state = PushState()
         self._store = store
         self._clock = clock
-        self._bucket = Bucket(at=clock.monotonic())
+        self._bucket = Bucket(BURST, clock.monotonic())
         self._refusals = 0
 
     async def call(self, work: Callable[[], R]) -> R:
@@ -108,11 +99,10 @@ class Requests:
 
     async def turn(self) -> None:
         """Return when one more request may be made."""
-        now = self._clock.monotonic()
-        wait = self._bucket.wait(now)
+        bucket, wait = self._bucket.taken(self._clock.monotonic())
         if is_silent(self.state, self._clock.now()) or wait > _LONGEST_WAIT:
             raise Unreachable(_LATER)
-        self._bucket = self._bucket.taken(now)
+        self._bucket = bucket
         if wait:
             await self._clock.sleep(wait)
 

@@ -234,10 +234,7 @@ class BrowserKeys:
 
     async def open(self) -> None:
         """Load the secret and the known browsers; call it before the port is bound."""
-        self._challenges = Challenges(self._clock)
-        self._sessions.clear()
-        self._offered.clear()
-        self._renewed.clear()
+        self._end_sessions()
         self._secret = await asyncio.to_thread(web_secret, self._paths)
         self._file = await asyncio.to_thread(self._stamp)
         try:
@@ -340,12 +337,15 @@ class BrowserKeys:
             self._file = stamp
             return
         self._secret, self._file = found, stamp
+        self._end_sessions()
+        await self._keep(KnownBrowsers())
+        self.ended(None)
+
+    def _end_sessions(self) -> None:
         self._challenges = Challenges(self._clock)
         self._sessions.clear()
         self._offered.clear()
         self._renewed.clear()
-        await self._keep(KnownBrowsers())
-        self.ended(None)
 
     def _look(self) -> tuple[Secret | None, tuple[int, int] | None]:
         try:
@@ -462,7 +462,13 @@ class AccessControl:
             return web.Response(status=404, headers={"Clear-Site-Data": '"cache", "storage"'})
         is_harmless = request.method in _HARMLESS
         if is_harmless and SHELLS.fullmatch(request.path):
-            return _redirect_to_loopback(request, host) or await handler(request)
+            # `localhost` may lead to `::1`, where another program may have the port; so the browser
+            # must not store anything under that name.
+            if host in _LOOPBACK[1:] and "X-Forwarded-Proto" not in request.headers:
+                port = request.headers["Host"].lower().removeprefix(host)
+                place = f"http://127.0.0.1{port}{request.path}"
+                return web.Response(status=303, headers={"Location": place})
+            return await handler(request)
         if is_harmless and (request.path == HEALTH or request.path.startswith("/static/")):
             return await handler(request)
         is_entrance = request.method == "POST" and request.path in _ENTRANCES
@@ -526,20 +532,6 @@ async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers["Server"] = "ollim-bot"
-
-
-def _redirect_to_loopback(request: web.Request, host: str) -> web.Response | None:
-    """Redirect to 127.0.0.1 if the page was opened under another loopback name.
-
-    `localhost` may lead to `::1`, where another program may have the port; so the browser must not
-    store anything under that name.
-    """
-    if host in _LOOPBACK[1:] and "X-Forwarded-Proto" not in request.headers:
-        port = request.headers["Host"].lower().removeprefix(host)
-        return web.Response(
-            status=303, headers={"Location": f"http://127.0.0.1{port}{request.path}"}
-        )
-    return None
 
 
 def forget_former_cookie(request: web.Request, response: web.StreamResponse) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.chat import IMAGES, Attachment
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
@@ -28,10 +28,11 @@ from ollim_bot.domain.text import with_program
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.plain_files import open_file
 from ollim_bot.ports import ChatService, IncomingFile, IncomingMessage, OpenAttachment
+from ollim_bot.store.attachments.files import media_type_of
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.access import RequestRefused, WebLimits
-from ollim_bot.surfaces.web.frames import Json, answer_json, read_frame, result_json
+from ollim_bot.surfaces.web.frames import Json, result_json
 from ollim_bot.surfaces.web.marked import with_typed_commands
 from ollim_bot.surfaces.web.panels import PAGE, Panels, preview_html
 from ollim_bot.surfaces.web.presenter import RenderedMessages, rendered
@@ -74,25 +75,22 @@ class ReadMark:
         self.last = await asyncio.to_thread(self._kept.read)
 
     async def move(self, message_id: MessageId) -> None:
+        """Raises `RequestRefused` if there is no such message."""
         async with self._one_at_a_time:
-            if message_id != self.last and await self._compare_with_last(message_id):
+            if message_id == self.last:
+                return
+            wanted = await self._reception.place_of(message_id)
+            if wanted is None:
+                raise RequestRefused(404, frames.NO_MESSAGE)
+            last = None if self.last is None else await self._reception.place_of(self.last)
+            if last is None or wanted > last:
                 await asyncio.to_thread(self._kept.write, message_id)
                 self.last = message_id
-                self._send(read_frame(message_id))
-
-    async def _compare_with_last(self, message_id: MessageId) -> bool:
-        """True if the message comes after the mark. Raises `RequestRefused` if there is none."""
-        wanted = await self._reception.place_of(message_id)
-        if wanted is None:
-            raise RequestRefused(404, frames.NO_MESSAGE)
-        last = None if self.last is None else await self._reception.place_of(self.last)
-        return last is None or wanted > last
+                self._send({"type": "read", "id": message_id})
 
 
 _CHUNK = 256 * 1024
 _LONGEST_MARK = 12
-
-
 _BYTES_PER_CHARACTER = 4
 _MOST_FIELDS = 10
 _MALFORMED = (ValueError, AssertionError, RuntimeError, HttpProcessingError)
@@ -116,13 +114,14 @@ async def send_attachment(
         if not stat.S_ISREG(status.st_mode):
             raise RequestRefused(404, frames.NO_ATTACHMENT)
         first = await asyncio.to_thread(file.read, _CHUNK)
-        kind = _image_type(first[:_LONGEST_MARK])
-        how = "inline" if kind else "attachment"
+        kind = media_type_of(first[:_LONGEST_MARK])
+        is_image = kind in IMAGES
+        how = "inline" if is_image else "attachment"
         quoted = quote(attachment.name, safe="", errors="replace")
         answer = web.StreamResponse(
             headers={
                 "Content-Disposition": f"{how}; filename*=UTF-8''{quoted}",
-                "Content-Type": kind or "application/octet-stream",
+                "Content-Type": kind if is_image else "application/octet-stream",
                 "Content-Security-Policy": "default-src 'none'; sandbox",
             }
         )
@@ -137,18 +136,6 @@ async def send_attachment(
                 chunk = await asyncio.to_thread(file.read, _CHUNK)
             await answer.write_eof()
         return answer
-
-
-def _image_type(start: bytes) -> str | None:
-    if start.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if start.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if start.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
-        return "image/webp"
-    return None
 
 
 @dataclass(slots=True)
@@ -177,7 +164,15 @@ class Uploads:
         self._limits = limits
 
     async def prepare(self) -> None:
-        await asyncio.to_thread(_emptied, self._folder)
+        def empty() -> None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            try:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as refused:
+                reason = f"could not be made: {refused.strerror}."
+                raise WriteFailed(self._folder, reason) from refused
+
+        await asyncio.to_thread(empty)
 
     @asynccontextmanager
     async def received(self, request: web.Request) -> AsyncIterator[Upload]:
@@ -255,35 +250,18 @@ async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
         raise RequestRefused(507, frames.not_saved(name, reason)) from refused
 
 
-def _emptied(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as refused:
-        raise WriteFailed(folder, f"could not be made: {refused.strerror}.") from refused
-
-
 NAME = "web"
 
 
+@dataclass(frozen=True)
 class Api:
-    def __init__(
-        self,
-        reception: ChatService,
-        book: RenderedMessages,
-        read: ReadMark,
-        panels: Panels,
-        uploads: Uploads,
-        open_attachment: OpenAttachment,
-        limits: WebLimits,
-    ) -> None:
-        self._reception = reception
-        self._book = book
-        self._read = read
-        self._panels = panels
-        self._uploads = uploads
-        self._open_attachment = open_attachment
-        self._limits = limits
+    _reception: ChatService
+    _book: RenderedMessages
+    _read: ReadMark
+    _panels: Panels
+    _uploads: Uploads
+    _open_attachment: OpenAttachment
+    _limits: WebLimits
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -378,18 +356,18 @@ class Api:
         return web.json_response({**fragment, "html": html})
 
     async def _act(self, request: web.Request) -> web.Response:
-        panel = self._panels.acting(request.match_info["name"])
+        view = self._panels.acting(request.match_info["name"])
         action, fields = _action(await self._body(request))
-        answer = await panel.act(NAME, action, fields)
+        answer = await view.act(NAME, action, fields)
         html = await rendered(self._typed(answer.text)) if answer.text else ""
         return web.json_response(
             {"html": html, "is_error": answer.is_error, "field": answer.field, "go": answer.go}
         )
 
     async def _preview(self, request: web.Request) -> web.Response:
-        panel = self._panels.acting(request.match_info["name"])
+        view = self._panels.acting(request.match_info["name"])
         action, fields = _action(await self._body(request))
-        html = preview_html(await panel.preview(action, fields))
+        html = preview_html(await view.preview(action, fields))
         return web.json_response({"html": self._typed(html)})
 
     def _typed(self, text: str) -> str:
@@ -436,7 +414,14 @@ class Api:
 
 async def _answered(answer: CommandAnswer) -> web.Response:
     html = await rendered(answer.text) if answer.text else ""
-    return web.json_response(answer_json(answer, html))
+    return web.json_response(
+        {
+            "text": answer.text,
+            "html": html,
+            "is_error": answer.is_error,
+            "is_shown": answer.is_shown,
+        }
+    )
 
 
 def _action(body: Json) -> tuple[str, dict[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from html import escape
@@ -12,7 +12,17 @@ from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
 from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
 from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
-from ollim_bot.surfaces.web.marked import marked, section, show_more
+from ollim_bot.surfaces.web.marked import (
+    about,
+    fold,
+    joined_parts,
+    list_section,
+    marked,
+    section,
+    show_more,
+    things,
+    time_html,
+)
 from ollim_bot.surfaces.web.runs_html import receipt_html
 
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
@@ -33,20 +43,16 @@ _EMPTY = "Nothing waits for you, and nothing more comes today."
 _HINT = "Tell me what to remind you of, and when: it stands here until it is done."
 
 
-def day_html(day: DayView, most: int) -> str:
+@joined_parts
+def day_html(whole: DayView, most: int) -> Iterator[str]:
     """The panel: overdue, the next thing, the rest of the day, tasks, pings, and what is done.
 
     Of each list it has `most` lines at most, and a button that asks for more.
     """
-    lists = {name: getattr(day, name) for name in _LISTS}
-    left = sum(max(0, len(each) - most) for each in lists.values())
-    shown = replace(day, **{name: each[:most] for name, each in lists.items()})
-    return "".join([_ADD, *_parts(shown, len(day.done)), show_more(left)])
-
-
-def _parts(day: DayView, done: int) -> Iterator[str]:
-    iso = escape(day.now.isoformat())
-    yield f'<h2>Today <time datetime="{iso}">{escape(day.title)}</time></h2>'
+    lists = {name: getattr(whole, name) for name in _LISTS}
+    day = replace(whole, **{name: each[:most] for name, each in lists.items()})
+    yield _ADD
+    yield f"<h2>Today {time_html(day.now, day.title)}</h2>"
     if day.is_empty:
         yield f'<p class="empty">{_EMPTY}<br>{_HINT}</p>'
     yield _section("Overdue", "overdue", day.overdue)
@@ -61,30 +67,23 @@ def _parts(day: DayView, done: int) -> Iterator[str]:
         link = '<a class="back" href="/settings">Pair your phone</a>'
         yield f'<p class="remark">{marked(day.reach)} {link}</p>'
     if day.done:
-        lines = "".join(_line(each) for each in day.done)
-        yield (
-            f'<details data-fold="done"><summary>Done · {done}</summary>'
-            f'<ul class="things">{lines}</ul></details>'
-        )
+        yield fold("done", f"Done · {len(whole.done)}", things(map(_line, day.done)))
     if day.receipt is not None and day.receipt.things:
         yield receipt_html(day.receipt, day.now)
+    yield show_more(sum(max(0, len(each) - most) for each in lists.values()))
 
 
-def _section(heading: str, name: str, lines: Sequence[DayLine]) -> str:
-    if not lines:
-        return ""
-    items = "".join(_line(each) for each in lines)
-    return section(f"day-{name}", heading, f'<ul class="things">{items}</ul>', name)
+def _section(heading: str, name: str, lines: Iterable[DayLine]) -> str:
+    return list_section(f"day-{name}", heading, [*map(_line, lines)], name)
 
 
 def _line(line: DayLine, kind: str = "") -> str:
-    when = f"{_time(line.at)} " if kind in _TIMED and line.at else ""
-    about = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
+    when = f"{time_html(line.at, _clock(line.at))} " if kind in _TIMED and line.at else ""
     state = "is-skipped" if line.is_skipped else ""
     kinds = " ".join(filter(None, ("thing", kind, state)))
     return (
         f'<li class="{kinds}"><p>{when}<bdi class="what">{escape(line.title)}</bdi>'
-        f"{about}</p>{_buttons(line)}</li>"
+        f"{about(line.note)}</p>{_buttons(line)}</li>"
     )
 
 
@@ -95,11 +94,11 @@ def _next(line: DayLine, now: datetime) -> str:
     # Rounded up, as the page counts on.
     left = max(-(-elapsed(now, at) // minute), 0)
     in_words = f"in {duration_in_words(left * minute)}" if left else "now"
-    about = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
     return (
         '<section class="thing next" aria-labelledby="day-next"><h3 id="day-next">Next</h3>'
         f'<p><bdi class="what">{escape(line.title)}</bdi></p>'
-        f'<p class="when">{_time(at)} · <span data-left>{in_words}</span>{about}</p>'
+        f'<p class="when">{time_html(at, _clock(at))} · <span data-left>{in_words}</span>'
+        f"{about(line.note)}</p>"
         f'<progress max="{max(whole, 1)}" value="{min(left, whole)}" aria-label="Minutes left" '
         f'data-at="{escape(at.isoformat())}"></progress>{_buttons(line)}</section>'
     )
@@ -120,22 +119,17 @@ def _rest(day: DayView) -> str:
     if not found and not day.all_day:
         return ""
     found.sort(key=lambda one: (one[0], one[1] == "gap"))
-    mark = f'<li class="now"><span>Now</span> {_time(day.now, is_now=True)}</li>'
+    mark = time_html(day.now, _clock(day.now)).replace(">", " data-now>", 1)
+    lines = [_line(each, "event") for each in day.all_day]
     # What is already on stands above the line of now.
-    begun = [_line(each, kind) for at, kind, each in found if at < day.now]
-    coming = [
-        _named(each) if each is day.next else _line(each, kind)
-        for at, kind, each in found
-        if at >= day.now
-    ]
-    whole = [_line(each, "event") for each in day.all_day]
-    timed = "".join((*whole, *begun, mark, *coming))
-    return section("day-rest", "The rest of today", f"<ol>{timed}</ol>", "rest")
-
-
-def _named(line: DayLine) -> str:
-    """The next thing at its place among the others; its buttons are above."""
-    return _line(DayLine(line.title, line.at, line.until), "job")
+    lines += [_line(each, kind) for at, kind, each in found if at < day.now]
+    lines.append(f'<li class="now"><span>Now</span> {mark}</li>')
+    for at, kind, each in found:
+        if at >= day.now:
+            # The buttons of the next thing are above.
+            shown = DayLine(each.title, each.at, each.until) if each is day.next else each
+            lines.append(_line(shown, kind))
+    return section("day-rest", "The rest of today", f"<ol>{''.join(lines)}</ol>", "rest")
 
 
 def _pings(pings: PingGauge) -> str:
@@ -161,9 +155,8 @@ def _buttons(line: DayLine) -> str:
     folded = [each for each in line.buttons if each in snoozes[1:] or each.action in rare]
     shown = "".join(_button(each, line) for each in line.buttons if each not in folded)
     more = "".join(_button(each, line) for each in folded)
-    if more:
-        key = escape(f"more {folded[0].custom_id}")
-        name = escape(f"More for {line.title}")
+    if folded:
+        key, name = escape(f"more {folded[0].custom_id}"), escape(f"More for {line.title}")
         more = (
             f'<details class="more" data-fold="{key}"><summary aria-label="{name}">More</summary>'
             f'<div class="buttons">{more}</div></details>'
@@ -190,11 +183,6 @@ def _button(button: Button, line: DayLine) -> str:
         f'data-field-custom_id="{key}" '
         f'aria-label="{name}">{label}</button>'
     )
-
-
-def _time(moment: datetime, *, is_now: bool = False) -> str:
-    mark = " data-now" if is_now else ""
-    return f'<time datetime="{escape(moment.isoformat())}"{mark}>{_clock(moment)}</time>'
 
 
 def _clock(moment: datetime) -> str:

@@ -15,11 +15,11 @@ from markdown_it.rules_block import table
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-from ollim_bot.domain.activity import Activity
-from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.domain.ids import MessageId, TurnId
+from ollim_bot.domain.commands import CommandSpec
+from ollim_bot.domain.events import Activity
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.search import Term, excerpt
 from ollim_bot.domain.text import shortened
@@ -114,16 +114,13 @@ def _text(content: str) -> Token:
 
 
 def _make_task_box(item: Token, inline: Token) -> None:
-    children = inline.children or []
-    found = _TASK.match(children[0].content) if children and children[0].type == "text" else None
-    if found is None:
-        return
-    box = Token("task_box", "input", 0, attrs={"type": "checkbox", "disabled": ""})
-    if found[1] != " ":
-        box.attrs["checked"] = ""
-    rest = _text(" " + children[0].content[found.end() :])
-    inline.children = [box, rest, *children[1:]]
-    item.attrs["class"] = "task"
+    first, *others = inline.children or [_text("")]
+    if first.type == "text" and (found := _TASK.match(first.content)):
+        box = Token("task_box", "input", 0, attrs={"type": "checkbox", "disabled": ""})
+        if found[1] != " ":
+            box.attrs["checked"] = ""
+        inline.children = [box, _text(f" {first.content[found.end() :]}"), *others]
+        item.attrs["class"] = "task"
 
 
 class _Parser(MarkdownIt):
@@ -290,15 +287,6 @@ def command_json(command: CommandSpec) -> Json:
     }
 
 
-def answer_json(answer: CommandAnswer, html: str) -> Json:
-    return {
-        "text": answer.text,
-        "html": html,
-        "is_error": answer.is_error,
-        "is_shown": answer.is_shown,
-    }
-
-
 def activity_json(activity: Activity) -> Json:
     tools = [
         {"id": line.id, "label": line.label, "state": line.state.value, "reason": line.reason}
@@ -323,10 +311,6 @@ def draft_frame(
     }
 
 
-def read_frame(message_id: MessageId) -> Json:
-    return {"type": "read", "id": message_id}
-
-
 def card_json(card: Card) -> Json:
     return {
         "title": card.title,
@@ -337,21 +321,20 @@ def card_json(card: Card) -> Json:
             for each in card.fields
         ],
         "lines": [{"text": each.text, "heading": each.heading} for each in card.lines],
-        "buttons": [_button(each) for each in card.buttons],
+        "buttons": [
+            {
+                "label": button.label,
+                "custom_id": button.custom_id,
+                "style": button.style.value,
+                "is_used": button.is_used,
+                "line": button.line,
+                "asks": button.asks,
+            }
+            for button in card.buttons
+        ],
         "earlier_of": card.earlier_of,
         "until": card.until and card.until.isoformat(),
         "job": card.job,
-    }
-
-
-def _button(button: Button) -> Json:
-    return {
-        "label": button.label,
-        "custom_id": button.custom_id,
-        "style": button.style.value,
-        "is_used": button.is_used,
-        "line": button.line,
-        "asks": button.asks,
     }
 
 

@@ -48,7 +48,18 @@ def _parts(listed: JobList) -> Iterator[str]:
     yield "<h2>Jobs</h2>"
     yield _ADD
     if listed.all:
-        yield _filter(listed)
+        kinds = "".join(
+            f'<option value="{kind}"{" selected" if listed.kind is kind else ""}>'
+            f"{kind.plural.capitalize()} · {listed.counts.get(kind, 0)}</option>"
+            for kind in JobKind
+        )
+        every = sum(listed.counts.values())
+        yield (
+            '<form data-filter><label>Find<input name="words" maxlength="200" '
+            f'autocomplete="off" value="{escape(listed.words)}"></label>'
+            f'<label>Kind<select name="kind"><option value="">All · {every}</option>{kinds}'
+            "</select></label></form>"
+        )
     yield _sentences("These files are wrong, and do not run", listed.problems)
     yield _sentences("Not all in these files counts", listed.warnings)
     if not listed.lines:
@@ -64,21 +75,6 @@ def _parts(listed: JobList) -> Iterator[str]:
     left = listed.found - len(listed.lines)
     if left > 0:
         yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
-
-
-def _filter(listed: JobList) -> str:
-    kinds = "".join(
-        f'<option value="{kind}"{" selected" if listed.kind is kind else ""}>'
-        f"{kind.plural.capitalize()} · {listed.counts.get(kind, 0)}</option>"
-        for kind in JobKind
-    )
-    every = sum(listed.counts.values())
-    return (
-        '<form data-filter><label>Find<input name="words" maxlength="200" '
-        f'autocomplete="off" value="{escape(listed.words)}"></label>'
-        f'<label>Kind<select name="kind"><option value="">All · {every}</option>{kinds}</select>'
-        "</label></form>"
-    )
 
 
 def _sentences(heading: str, found: Sequence[str]) -> str:
@@ -187,11 +183,34 @@ def _job_parts(form: JobForm) -> Iterator[str]:
         items = "".join(f"<li><bdi>{escape(visible(each))}</bdi></li>" for each in form.problems)
         yield f'<section class="wrong"><p>The file is not right:</p><ul>{items}</ul></section>'
     else:
-        yield _buttons(form)
+        shown = []
+        if not form.is_enabled:
+            shown.append(_button(form, "resume", "Resume"))
+        elif form.can_skip:
+            label = "Do not skip" if form.is_skipped else "Skip once"
+            shown.append(_button(form, "resume" if form.is_skipped else "skip", label))
+        if form.can_run:
+            shown.append(_button(form, "run", "Run now"))
+        if form.is_enabled:
+            shown.append(_button(form, "pause", "Pause"))
+        delete = (
+            '<details class="more" data-fold="delete"><summary>Delete</summary>'
+            f"<p>{_DELETE}</p>{_button(form, 'delete', 'Delete it', 'danger')}</details>"
+        )
+        yield f'<div class="buttons">{"".join(shown)}{delete}</div>'
     if form.both:
-        yield f'<section class="conflict"><p>{escape(form.both)}</p>{_take(form)}</section>'
+        take = f'<a class="take" href="{escape(address_of(form.key))}">Take the file’s</a>'
+        yield f'<section class="conflict"><p>{escape(form.both)}</p>{take}</section>'
     if form.untrusted:
-        yield _words_of_others(form)
+        text = escape(visible(form.file.text))
+        yield (
+            '<details class="others" data-fold="words"><summary>May be words of others '
+            f"(<bdi>{escape(visible(form.untrusted))}</bdi>)</summary><p>{_OTHERS}</p>"
+            f"<pre><bdi>{text}</bdi></pre>"
+            f'<form data-action="my-words" data-field-id="{escape(form.key)}" '
+            f'data-field-version="{form.file.version}">'
+            f"<button>These are my words</button>{_PROBLEM}</form></details>"
+        )
     if form.fields:
         yield _form(form, "save", "".join(map(_field, form.fields)))
     yield _file_form(form)
@@ -211,45 +230,10 @@ def _job_when(form: JobForm) -> str:
     return f"{form.kind.capitalize()} · {form.rhythm} · next {coming or 'not planned'}{skipped}"
 
 
-def _buttons(form: JobForm) -> str:
-    """What can be done with the job as it is."""
-    shown = []
-    if not form.is_enabled:
-        shown.append(_button(form, "resume", "Resume"))
-    elif form.can_skip:
-        label = "Do not skip" if form.is_skipped else "Skip once"
-        shown.append(_button(form, "resume" if form.is_skipped else "skip", label))
-    if form.can_run:
-        shown.append(_button(form, "run", "Run now"))
-    if form.is_enabled:
-        shown.append(_button(form, "pause", "Pause"))
-    delete = (
-        '<details class="more" data-fold="delete"><summary>Delete</summary>'
-        f"<p>{_DELETE}</p>{_button(form, 'delete', 'Delete it', 'danger')}</details>"
-    )
-    return f'<div class="buttons">{"".join(shown)}{delete}</div>'
-
-
 def _button(form: JobForm, action: str, label: str, style: str = "secondary") -> str:
     return (
         f'<button type="button" class="{style}" data-action="{action}" '
         f'data-field-id="{escape(form.key)}">{label}</button>'
-    )
-
-
-def _take(form: JobForm) -> str:
-    return f'<a class="take" href="{escape(address_of(form.key))}">Take the file’s</a>'
-
-
-def _words_of_others(form: JobForm) -> str:
-    text = escape(visible(form.file.text))
-    return (
-        '<details class="others" data-fold="words"><summary>May be words of others '
-        f"(<bdi>{escape(visible(form.untrusted))}</bdi>)</summary><p>{_OTHERS}</p>"
-        f"<pre><bdi>{text}</bdi></pre>"
-        f'<form data-action="my-words" data-field-id="{escape(form.key)}" '
-        f'data-field-version="{form.file.version}">'
-        f"<button>These are my words</button>{_PROBLEM}</form></details>"
     )
 
 

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import wraps
 from html import escape
+from typing import ParamSpec
 
 from ollim_bot.domain.text import with_program
 
+P = ParamSpec("P")
+
 _CODE = re.compile(r"`([^`]+)`")
 _SHOWN = re.compile(r"(?<=<code>)[^<]+")
+
+
+def joined_parts(parts: Callable[P, Iterator[str]]) -> Callable[P, str]:
+    """Make a function that yields parts of markup return them as one text."""
+
+    @wraps(parts)
+    def whole(*args: P.args, **kwargs: P.kwargs) -> str:
+        return "".join(parts(*args, **kwargs))
+
+    return whole
 
 
 def marked(sentence: str) -> str:
@@ -22,15 +38,49 @@ def section(key: str, heading: str, body: str, kind: str = "") -> str:
     return f'{begin} aria-labelledby="{key}"><h3 id="{key}">{heading}</h3>{body}</section>'
 
 
+def things(lines: Iterable[str]) -> str:
+    return f'<ul class="things">{"".join(lines)}</ul>'
+
+
+def list_section(key: str, heading: str, lines: Sequence[str], kind: str = "") -> str:
+    """A list below its heading; empty without lines."""
+    return section(key, heading, things(lines), kind) if lines else ""
+
+
+def fold(key: str, summary: str, body: str) -> str:
+    """A part that the owner opens, which stays open by its `key`; all three are markup."""
+    return f'<details data-fold="{key}"><summary>{summary}</summary>{body}</details>'
+
+
+def about(note: str) -> str:
+    """A note behind the words of a line; empty if there is none."""
+    return f' <span class="about">{escape(note)}</span>' if note else ""
+
+
+def time_html(at: datetime, words: str, kind: str = "") -> str:
+    begin = f'<time class="{kind}"' if kind else "<time"
+    return f'{begin} datetime="{escape(at.isoformat())}">{escape(words)}</time>'
+
+
 def show_more(left: int) -> str:
     """The button that asks for more of the lists; empty if nothing is left."""
     button = f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
     return button if left > 0 else ""
 
 
+def select(name: str, options: Iterable[tuple[str, str]], chosen: str) -> str:
+    """A field with these values and labels, of which one is chosen."""
+    listed = "".join(
+        f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>'
+        f"{escape(label)}</option>"
+        for value, label in options
+    )
+    return f'<select name="{name}">{listed}</select>'
+
+
 def with_typed_commands(html: str, program: str) -> str:
     """The markup with its commands as they are typed where the program is called `program`.
 
-    What stands in a field, or is not set apart as a command, stays.
+    Text in a field, and text that is not marked as a command, stays.
     """
     return _SHOWN.sub(lambda found: with_program(f"{found[0]}`", program)[:-1], html)

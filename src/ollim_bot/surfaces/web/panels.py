@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from html import escape
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from ollim_bot.domain.day import DayView
 from ollim_bot.domain.views import Preview
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
@@ -25,7 +24,7 @@ from ollim_bot.surfaces.web.settings_html import (
     settings_html,
 )
 from ollim_bot.surfaces.web.week_html import week_html
-from ollim_bot.view_ports import ActingView, DayService, View, Views
+from ollim_bot.view_ports import ActingView, View, Views
 
 # How many lines a list begins with.
 PAGE = 100
@@ -36,46 +35,50 @@ _KEPT_SECONDS = 0.5
 
 _logger = logging.getLogger(__name__)
 
-Shown = TypeVar("Shown")
 Send = Callable[[Json], None]
 # The markup of a state, with this number of lines of each list at most.
-Draw = Callable[[Shown, int], str]
+Draw = Callable[[Any, int], str]
 
 
-class _Kept(NamedTuple, Generic[Shown]):
-    shown: Shown
+class _Kept(NamedTuple):
+    shown: object
     change: int
     at: float
 
 
-class Panel(Generic[Shown]):
+class Panel:
     """A view for all tabs. They are told the number of each change, and then ask for it.
 
-    If it `is_paged`, its view is also asked for `most`, and reads no more lines than that.
+    If it `is_paged`, its view is also asked for `most`, and reads no more lines than that. `count`
+    counts the open things in it.
     """
 
     def __init__(
         self,
         name: str,
-        view: View[Shown],
-        draw: Draw[Shown],
+        view: View[object],
+        draw: Draw,
         clock: Clock,
         send: Send,
         *,
         is_paged: bool = False,
+        count: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
         self.name = name
-        self._view = view
+        self.view = view
         self._draw = draw
         self._clock = clock
         self._send = send
         self._is_paged = is_paged
+        self._count = count
         self._change = 0
-        self._kept: dict[frozenset[tuple[str, str]], _Kept[Shown]] = {}
+        self._kept: dict[frozenset[tuple[str, str]], _Kept] = {}
 
     async def state(self) -> Json:
-        """The number of the newest change."""
-        return {"change": self._change}
+        """The number of the newest change, and that of the open things."""
+        # The change first: what changes in between is then told again.
+        change = self._change
+        return {"change": change, **({"open": await self._count()} if self._count else {})}
 
     async def fragment(self, asked: Mapping[str, str], most: int) -> Json:
         """The markup for the words of an address, with `most` lines of each list at most."""
@@ -86,7 +89,7 @@ class Panel(Generic[Shown]):
         kept = self._kept.get(key)
         # All tabs ask at once after a change.
         if kept is None or kept.change != change or now - kept.at > _KEPT_SECONDS:
-            kept = _Kept(await self._view.look(asked), change, now)
+            kept = _Kept(await self.view.look(asked), change, now)
             while len(self._kept) >= 8:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = kept
@@ -94,7 +97,7 @@ class Panel(Generic[Shown]):
 
     async def watch(self) -> None:
         """Tell the tabs of each change, until cancelled."""
-        async for _ in self._view.changes():
+        async for _ in self.view.changes():
             await self.renew()
             await self._clock.sleep(_PAUSE)
 
@@ -108,67 +111,39 @@ class Panel(Generic[Shown]):
             _logger.warning("The page could not be told of a change", exc_info=True)
 
 
-class ActingPanel(Panel[Shown]):
-    """A panel whose buttons and forms do something."""
-
-    def __init__(
-        self,
-        name: str,
-        view: ActingView[Shown],
-        draw: Draw[Shown],
-        clock: Clock,
-        send: Send,
-        *,
-        is_paged: bool = False,
-    ) -> None:
-        super().__init__(name, view, draw, clock, send, is_paged=is_paged)
-        self.act, self.preview = view.act, view.preview
-
-
-class TodayPanel(ActingPanel[DayView]):
-    """The day, with the number of open things beside that of its change."""
-
-    def __init__(self, day: DayService, clock: Clock, send: Send) -> None:
-        super().__init__("today", day, day_html, clock, send)
-        self._day = day
-
-    async def state(self) -> Json:
-        # Read the number first: what changes in between is then told again.
-        state = await super().state()
-        return {**state, "open": await self._day.open_items()}
-
-
 class Panels:
     """All panels of the page, by name."""
 
     def __init__(self, views: Views, clock: Clock, send: Send) -> None:
-        panels: Iterable[Panel[Any]] = (
-            TodayPanel(views.today, clock, send),
-            Panel("week", views.week, week_html, clock, send),
-            ActingPanel("jobs", views.jobs, jobs_html, clock, send, is_paged=True),
-            ActingPanel("job", views.job, job_html, clock, send),
-            Panel("runs", views.runs, runs_html, clock, send, is_paged=True),
-            Panel("run", views.run, run_html, clock, send),
-            Panel("money", views.money, money_html, clock, send),
-            ActingPanel("health", views.health, health_html, clock, send),
-            ActingPanel("settings", views.settings, settings_html, clock, send),
-            ActingPanel("sessions", views.sessions, sessions_html, clock, send),
-            ActingPanel("changes", views.changes, changes_html, clock, send, is_paged=True),
-            ActingPanel("about-me", views.about_me, about_me_html, clock, send),
+        at, count = (clock, send), views.today.open_items
+        panels = (
+            Panel("today", views.today, day_html, *at, count=count),
+            Panel("week", views.week, week_html, *at),
+            Panel("jobs", views.jobs, jobs_html, *at, is_paged=True),
+            Panel("job", views.job, job_html, *at),
+            Panel("runs", views.runs, runs_html, *at, is_paged=True),
+            Panel("run", views.run, run_html, *at),
+            Panel("money", views.money, money_html, *at),
+            Panel("health", views.health, health_html, *at),
+            Panel("settings", views.settings, settings_html, *at),
+            Panel("sessions", views.sessions, sessions_html, *at),
+            Panel("changes", views.changes, changes_html, *at, is_paged=True),
+            Panel("about-me", views.about_me, about_me_html, *at),
         )
         self._panels = {each.name: each for each in panels}
 
-    def named(self, name: str) -> Panel[Any]:
+    def named(self, name: str) -> Panel:
         found = self._panels.get(name)
         if found is None:
             raise RequestRefused(404, frames.NOT_FOUND)
         return found
 
-    def acting(self, name: str) -> ActingPanel[Any]:
-        found = self.named(name)
-        if not isinstance(found, ActingPanel):
+    def acting(self, name: str) -> ActingView[object]:
+        """The view of a panel whose buttons and forms do something."""
+        view = self.named(name).view
+        if not isinstance(view, ActingView):
             raise RequestRefused(404, frames.NOT_FOUND)
-        return found
+        return view
 
     async def renew_reach(self) -> None:
         """Tell the tabs that other ways lead to the owner now: the day says which."""

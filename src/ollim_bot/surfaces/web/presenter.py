@@ -12,9 +12,8 @@ from functools import partial
 from html import escape
 from itertools import pairwise
 
-from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
+from ollim_bot.domain.events import Activity, AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import ChatService, Clock, TurnStart

@@ -8,20 +8,37 @@ from datetime import date, datetime, timedelta
 from html import escape
 from urllib.parse import urlencode
 
-from ollim_bot.domain.answer_words import state_words
-from ollim_bot.domain.change_list import CHANGERS, ChangeFilter, ChangeLine, ChangeList
-from ollim_bot.domain.changes import ANSWER, SETTING, ChangeRow
+from ollim_bot.domain.answers import state_words
+from ollim_bot.domain.changes import (
+    ANSWER,
+    CHANGERS,
+    SETTING,
+    ChangeFilter,
+    ChangeLine,
+    ChangeList,
+    ChangeRow,
+)
 from ollim_bot.domain.costs import CONVERSATION, CostLine, CostReport, job_name
 from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.receipts import DueThing, Receipt
+from ollim_bot.domain.receipts import (
+    COSTLY,
+    DueThing,
+    Receipt,
+    RunFilter,
+    RunList,
+    RunPage,
+    Show,
+    late_in_words,
+)
 from ollim_bot.domain.run_history import RunStory, part_in_words
-from ollim_bot.domain.run_list import COSTLY, RunList, RunPage, Show, late_in_words
-from ollim_bot.domain.run_pages import address_of_run, moment_of, refused_pings
 from ollim_bot.domain.run_words import (
+    address_of_run,
     answer_in_words,
     decisions,
+    moment_of,
+    refused_pings,
     sources_of,
     state_in_words,
     tools_of,
@@ -30,7 +47,17 @@ from ollim_bot.domain.run_words import (
 )
 from ollim_bot.domain.text import counted, one_line, shortened, visible
 from ollim_bot.domain.usage import dollars
-from ollim_bot.surfaces.web.marked import marked, section, show_more
+from ollim_bot.surfaces.web.marked import (
+    fold,
+    joined_parts,
+    list_section,
+    marked,
+    section,
+    select,
+    show_more,
+    things,
+    time_html,
+)
 
 _RECEIPT_LONGEST = 120
 _MOST = 20
@@ -38,39 +65,31 @@ _MOST = 20
 
 def receipt_html(receipt: Receipt, now: datetime, *, is_linked: bool = True) -> str:
     """The numbers, what did not simply come with its reason, and whether all is accounted for."""
-    lines = "".join(_receipt_line(each, now) for each in receipt.notable[:_MOST])
+    lines = [_receipt_line(each, now) for each in receipt.notable[:_MOST]]
     left = len(receipt.notable) - _MOST
     day = f"/runs?day={receipt.day.isoformat()}"
     more = f'<p><a href="{day}">{left} more</a></p>' if left > 0 else ""
     link = f' <a href="{day}">The runs of the day</a>' if is_linked else ""
-    things = f'<ul class="things">{lines}</ul>' if lines else ""
     return (
         '<section class="receipt"><h3>Receipt of the day</h3>'
-        f"<p>{escape(receipt.sentence(now))}</p>{things}{more}"
+        f"<p>{escape(receipt.sentence(now))}</p>{things(lines) if lines else ''}{more}"
         f'<p class="about">{marked(receipt.checked)}{link}</p></section>'
     )
 
 
 def _receipt_line(thing: DueThing, now: datetime) -> str:
-    due = thing.due.astimezone(now.tzinfo).replace(second=0, microsecond=0)
-    title, reason = (
-        one_line(thing.title, _RECEIPT_LONGEST),
-        one_line(thing.why(now), _RECEIPT_LONGEST),
-    )
+    title = one_line(thing.title, _RECEIPT_LONGEST)
+    reason = one_line(thing.why(now), _RECEIPT_LONGEST)
     about = f"{thing.word}: {reason}" if reason else thing.word
-    why = "" if thing.story is None else why_link(thing.occurrence.id, title)
+    link = ""
+    if thing.story is not None:
+        name, href = escape(f"Why? {title}"), escape(address_of_run(thing.occurrence.id))
+        link = f'<div class="buttons"><a href="{href}" aria-label="{name}">Why?</a></div>'
     return (
-        f'<li class="thing"><p><time datetime="{escape(thing.due.isoformat())}">'
-        f'{escape(describe(due, now))}</time> <bdi class="what">{escape(title)}</bdi> '
-        f'<bdi class="about">{escape(about)}</bdi></p>{why}</li>'
+        f'<li class="thing"><p>{time_html(thing.due, describe(thing.due, now))} '
+        f'<bdi class="what">{escape(title)}</bdi> '
+        f'<bdi class="about">{escape(about)}</bdi></p>{link}</li>'
     )
-
-
-def why_link(run: str, title: str) -> str:
-    """Leads to the page of a run."""
-    name = escape(f"Why? {title}")
-    href = escape(address_of_run(run))
-    return f'<div class="buttons"><a href="{href}" aria-label="{name}">Why?</a></div>'
 
 
 _LONGEST = 160
@@ -85,69 +104,53 @@ _ABOUT = {
 }
 
 
-def runs_html(listed: RunList, _: int) -> str:
+@joined_parts
+def runs_html(listed: RunList, _: int) -> Iterator[str]:
     """The panel: the receipt of the day, the filters, and a line for each run."""
-    return "".join(_list(listed))
-
-
-def run_html(page: RunPage, _: int) -> str:
-    """The panel of one run: why, its decisions in order, its messages, and what it used."""
-    return "".join(_page(page))
-
-
-def _list(listed: RunList) -> Iterator[str]:
     wanted, now = listed.wanted, listed.now
-    yield "<h2>Runs</h2>"
-    yield _filter(listed)
+    yield f"<h2>Runs</h2>{_filter(listed)}"
     if listed.receipt is not None and (listed.receipt.things or wanted.day):
         yield receipt_html(listed.receipt, now, is_linked=wanted.day is None)
     yield _days(wanted.day, now)
     if wanted.show is not None:
         yield f'<p class="about">{_about(wanted.show, listed.usual)}</p>'
-    lines = "".join(_line(each, now) for each in listed.runs)
-    if lines:
-        yield (
-            '<section aria-labelledby="runs-all"><h3 id="runs-all">Newest first</h3>'
-            f'<ul class="things">{lines}</ul></section>'
-        )
-    elif wanted.show is None and not wanted.job and wanted.day is None and not listed.has_more:
+    if listed.runs:
+        yield section("runs-all", "Newest first", things(_line(run, now) for run in listed.runs))
+    elif wanted == RunFilter() and not listed.has_more:
         yield f'<p class="empty">{_EMPTY}<br>{_HINT}</p>'
     else:
         yield f'<p class="empty">{_NONE} <a href="/runs">Show all runs</a></p>'
     if listed.has_more:
-        yield _more(listed)
+        if listed.back_to is not None and not listed.runs:
+            words = escape(describe(listed.back_to, now))
+            yield f'<p class="about">Looked back to {words}.</p>'
+        yield '<button type="button" class="plain" data-most>Show older ones</button>'
 
 
 def _filter(listed: RunList) -> str:
     wanted = listed.wanted
-    shows = [("", "all")] + [(each.value, each.value) for each in Show]
-    chosen = wanted.show.value if wanted.show else ""
     titles = {each.occurrence.job_id: each.title for each in reversed(listed.runs)}
     titles = {wanted.job: wanted.job} | titles if wanted.job else titles
-    jobs = [("", "all jobs"), *sorted(titles.items(), key=lambda each: each[1].lower())]
+    jobs = sorted(titles.items(), key=lambda each: each[1].lower())
+    jobs = [(job, one_line(title, _LONGEST)) for job, title in jobs]
+    shows = [("", "all")] + [(each.value, each.value) for each in Show]
+    chosen = wanted.show.value if wanted.show else ""
     day = wanted.day.isoformat() if wanted.day else ""
     return (
-        f'<form data-filter><label>Show<select name="show">{_options(shows, chosen)}</select>'
-        f'</label><label>Job<select name="job">{_options(jobs, wanted.job)}</select></label>'
+        f"<form data-filter><label>Show{select('show', shows, chosen)}</label>"
+        f"<label>Job{select('job', [('', 'all jobs'), *jobs], wanted.job)}</label>"
         f'<label>Day<input type="date" name="day" value="{day}"></label></form>'
-    )
-
-
-def _options(options: Iterable[tuple[str, str]], chosen: str) -> str:
-    return "".join(
-        f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>'
-        f"{escape(one_line(label, _LONGEST))}</option>"
-        for value, label in options
     )
 
 
 def _days(day: date | None, now: datetime) -> str:
     """Leads to the day before and after."""
-    today = now.date()
+    today, step = now.date(), timedelta(days=1)
     if day is None:
-        days = [("Yesterday", today - timedelta(days=1)), ("Today", today)]
+        days = [("Yesterday", today - step), ("Today", today)]
     else:
-        days = [("The day before", day - timedelta(days=1)), ("The day after", _after(day))]
+        after = day if day == date.max else day + step
+        days = [("The day before", day - step), ("The day after", after)]
         days = [(words, each) for words, each in days if each <= today]
     links = " ".join(
         f'<a href="/runs?{urlencode({"day": each.isoformat()})}">{words}</a>'
@@ -156,24 +159,12 @@ def _days(day: date | None, now: datetime) -> str:
     return f'<p class="choices">{links}</p>'
 
 
-def _after(day: date) -> date:
-    return day if day == date.max else day + timedelta(days=1)
-
-
 def _about(show: Show, usual: int) -> str:
     if show is not Show.COSTLY:
         return _ABOUT[show]
     if not usual:
         return "Costly: no run of the last 30 days had a price."
     return f"Costly: at least {COSTLY} times the usual ${dollars(usual):.4f} of the last 30 days."
-
-
-def _more(listed: RunList) -> str:
-    back = ""
-    if listed.back_to is not None and not listed.runs:
-        words = describe(_minute(listed.back_to, listed.now), listed.now)
-        back = f'<p class="about">Looked back to {escape(words)}.</p>'
-    return f'{back}<button type="button" class="plain" data-most>Show older ones</button>'
 
 
 def _line(story: RunStory, now: datetime) -> str:
@@ -188,14 +179,15 @@ def _line(story: RunStory, now: datetime) -> str:
     )
     about = escape(" · ".join(filter(None, notes)))
     return (
-        f'<li class="thing"><p><time datetime="{escape(at.isoformat())}">'
-        f"{escape(describe(_minute(at, now), now))}</time> "
+        f'<li class="thing"><p>{time_html(at, describe(at, now))} '
         f'<a class="what" href="{escape(address_of_run(story.id))}"><bdi>{title}</bdi></a> '
         f'<bdi class="about">{about}</bdi></p></li>'
     )
 
 
-def _page(page: RunPage) -> Iterator[str]:
+@joined_parts
+def run_html(page: RunPage, _: int) -> Iterator[str]:
+    """The panel of one run: why, its decisions in order, its messages, and what it used."""
     story, now = page.story, page.now
     yield '<p><a class="back" href="/runs">All runs</a></p>'
     yield f'<h2><bdi class="what">{escape(one_line(story.title, _LONGEST))}</bdi></h2>'
@@ -205,54 +197,40 @@ def _page(page: RunPage) -> Iterator[str]:
     if page.job:
         yield f'<div class="buttons"><a href="{escape(address_of(page.job))}">Edit</a></div>'
     steps = "".join(
-        f'<li class="thing"><time datetime="{escape(each.at.isoformat())}">'
-        f"{escape(describe(each.at.replace(microsecond=0), now, is_exact=True))}</time> "
-        f"<bdi>{escape(visible(each.what))}</bdi></li>"
-        for each in decisions(story, now)
+        '<li class="thing">'
+        f"{time_html(step.at, describe(step.at.replace(microsecond=0), now, is_exact=True))} "
+        f"<bdi>{escape(visible(step.what))}</bdi></li>"
+        for step in decisions(story, now)
     )
-    yield (
-        '<section aria-labelledby="run-steps"><h3 id="run-steps">Step by step</h3>'
-        f"<ol>{steps}</ol></section>"
-    )
-    yield _texts("Messages", "messages", [*_messages(page)])
-    report = str(story.facts.get("report") or "")
-    yield _texts("Report", "report", [report] if report else [])
+    yield section("run-steps", "Step by step", f"<ol>{steps}</ol>")
+    held = [f"Held for the quiet: {row.facts.get('text', '')}" for row in story.held]
+    refused = [f"Not sent: {text} ({reason})" for text, reason in refused_pings(story)]
+    yield _texts("Messages", "messages", [*page.said, *held, *refused])
+    yield _texts("Report", "report", map(str, filter(None, [story.facts.get("report")])))
     yield _texts("Read from others", "sources", sources_of(story))
     tools = (name if times == 1 else f"{name} ×{times}" for name, times in tools_of(story).items())
-    yield _texts("Tools used", "tools", [*tools])
-    used = used_in_words(story)
-    yield _texts("Cost", "cost", [used] if used else [])
+    yield _texts("Tools used", "tools", tools)
+    yield _texts("Cost", "cost", filter(None, [used_in_words(story)]))
     yield f'<p class="about"><bdi>{escape(visible(story.id))}</bdi> · {story.short_id}</p>'
 
 
 def _when(story: RunStory, now: datetime) -> str:
     due = story.occurrence.scheduled_at
-    words = [story.occurrence.kind.value.capitalize(), part_in_words(story.occurrence)]
-    words += [f"due {describe(_minute(due, now), now)}"] if due else []
-    words += ["by hand"] if story.occurrence.manual else []
-    words += [late_in_words(story), state_in_words(story), answer_in_words(story)]
+    words = (
+        story.occurrence.kind.value.capitalize(),
+        part_in_words(story.occurrence),
+        f"due {describe(due, now)}" if due else "",
+        "by hand" if story.occurrence.manual else "",
+        late_in_words(story),
+        state_in_words(story),
+        answer_in_words(story),
+    )
     return visible(" · ".join(filter(None, words)))
-
-
-def _messages(page: RunPage) -> Iterator[str]:
-    yield from page.said
-    yield from (f"Held for the quiet: {row.facts.get('text', '')}" for row in page.story.held)
-    for text, reason in refused_pings(page.story):
-        yield f"Not sent: {text} ({reason})"
 
 
 def _texts(heading: str, name: str, texts: Iterable[str]) -> str:
     items = "".join(f"<li><bdi>{escape(visible(each))}</bdi></li>" for each in texts)
-    if not items:
-        return ""
-    return (
-        f'<section aria-labelledby="run-{name}"><h3 id="run-{name}">{heading}</h3>'
-        f"<ul>{items}</ul></section>"
-    )
-
-
-def _minute(moment: datetime, now: datetime) -> datetime:
-    return moment.astimezone(now.tzinfo).replace(second=0, microsecond=0)
+    return section(f"run-{name}", heading, f"<ul>{items}</ul>") if items else ""
 
 
 _SPANS = (("", "this month"), ("7d", "7 days"), ("30d", "30 days"), ("365d", "a year"))
@@ -263,12 +241,9 @@ _MONEY_EMPTY = "Nothing has been used yet. What each answer and each job costs w
 _MONEY_HINT = "Say something in Chat, or set a limit: <code>/config daily_cost_cap 2</code>."
 
 
-def money_html(report: CostReport, most: int) -> str:
+@joined_parts
+def money_html(report: CostReport, most: int) -> Iterator[str]:
     """Today and this month against the limit, then by day, by job, by model, and the dearest."""
-    return "".join(_parts(report, most))
-
-
-def _parts(report: CostReport, most: int) -> Iterator[str]:
     yield "<h2>Money</h2>"
     yield _sums(report)
     links = " ".join(
@@ -279,13 +254,21 @@ def _parts(report: CostReport, most: int) -> Iterator[str]:
         yield f'<p class="empty">{_MONEY_EMPTY}<br>{_MONEY_HINT}</p>'
         return
     yield _money_days(report.by_day)
-    jobs = [_job(each, report) for each in report.by_job]
+    jobs = [_title(line.name, report) for line in report.by_job]
     yield _table("By job", "job", report.by_job, jobs, most)
-    models = [escape(each.name or "model not known") for each in report.by_model]
+    models = [escape(line.name or "model not known") for line in report.by_model]
     yield _table("By model", "model", report.by_model, models, most)
-    if report.costliest:
-        runs = [_run(each, report) for each in report.costliest]
-        yield _table("The dearest runs", "run", report.costliest, runs, most)
+    runs = [
+        f'<a href="{escape(address_of_run(line.name))}">{_title(job_name(line.name), report)}</a>'
+        for line in report.costliest
+    ]
+    yield _table("The dearest runs", "run", report.costliest, runs, most)
+
+
+def _title(job: str, report: CostReport) -> str:
+    if job == CONVERSATION:
+        return "the conversation"
+    return f"<bdi>{escape(report.titles.get(job) or job)}</bdi>"
 
 
 def _sums(report: CostReport) -> str:
@@ -335,13 +318,12 @@ def _money_days(days: Sequence[CostLine]) -> str:
     return (
         f"<figure><h3>By day</h3><figcaption>{escape(point)}</figcaption>"
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" aria-hidden="true" '
-        f'class="chart">{bars}</svg><details data-fold="days"><summary>The numbers</summary>'
-        f"{table}</details></figure>"
+        f'class="chart">{bars}</svg>{fold("days", "The numbers", table)}</figure>'
     )
 
 
 def _table(
-    heading: str, fold: str, lines: Sequence[CostLine], names: Sequence[str], most: int
+    heading: str, key: str, lines: Sequence[CostLine], names: Sequence[str], most: int
 ) -> str:
     rows = "".join(
         f'<tr class="thing"><th scope="row">{name}</th><td>{escape(line.amount.in_words(4))}</td>'
@@ -349,18 +331,7 @@ def _table(
         for line, name in [*zip(lines, names, strict=True)][:most]
     )
     table = f"<table><tbody>{rows}</tbody></table>{show_more(len(lines) - most)}"
-    return section(f"money-{fold}", heading, table)
-
-
-def _job(line: CostLine, report: CostReport) -> str:
-    if line.name == CONVERSATION:
-        return "the conversation"
-    return f"<bdi>{escape(report.titles.get(line.name) or line.name)}</bdi>"
-
-
-def _run(line: CostLine, report: CostReport) -> str:
-    title = report.titles.get(job_name(line.name)) or job_name(line.name)
-    return f'<a href="{escape(address_of_run(line.name))}"><bdi>{escape(title)}</bdi></a>'
+    return section(f"money-{key}", heading, table) if lines else ""
 
 
 def _day(day: date) -> str:
@@ -376,68 +347,48 @@ _LONGEST_LINE = 300
 _FIRST_LINES = 6
 
 
-def changes_html(listed: ChangeList, _: int) -> str:
+@joined_parts
+def changes_html(listed: ChangeList, _: int) -> Iterator[str]:
     """The changes, each with Undo or the reason why not, and the older history below them."""
-    return "".join(_changes_parts(listed))
-
-
-def _changes_parts(listed: ChangeList) -> Iterator[str]:
     yield "<h2>Changes</h2>"
-    yield _changes_filter(listed.meant)
+    meant, changers = listed.meant, [("", "anyone"), *zip(CHANGERS, CHANGERS, strict=True)]
+    yield (
+        f'<form data-filter="1"><label>Who{select("who", changers, meant.who)}</label>'
+        f'<label>Find<input name="words" value="{escape(meant.words)}" autocomplete="off">'
+        "</label></form>"
+    )
     if not listed.lines and not listed.older:
-        is_filtered = listed.meant != ChangeFilter()
-        yield f'<p class="empty">{_NOTHING_FITS if is_filtered else _CHANGES_EMPTY}</p>'
+        yield f'<p class="empty">{_CHANGES_EMPTY if meant == ChangeFilter() else _NOTHING_FITS}</p>'
     if listed.lines:
-        lines = "".join(_changes_line(each, listed.now) for each in listed.lines)
-        yield f'<ul class="things">{lines}</ul>'
-    if listed.older:
-        lines = "".join(
-            f'<li class="thing"><p>{_time(at, listed.now)} <bdi class="what">{_short(what)}</bdi>'
-            "</p></li>"
-            for at, what in listed.older
-        )
-        things = f'<ul class="things">{lines}</ul>'
-        yield section("changes-older", "Older, from the history in git", things)
+        yield things(_changes_line(each, listed.now) for each in listed.lines)
+    older = [
+        f'<li class="thing"><p>{time_html(at, describe(at, listed.now))} '
+        f'<bdi class="what">{_short(what)}</bdi></p></li>'
+        for at, what in listed.older
+    ]
+    yield list_section("changes-older", "Older, from the history in git", older)
     if listed.has_more:
         yield '<button type="button" class="plain" data-most>Show more</button>'
 
 
-def _changes_filter(meant: ChangeFilter) -> str:
-    options = "".join(
-        f'<option value="{each}"{" selected" if each == meant.who else ""}>{each}</option>'
-        for each in CHANGERS
-    )
-    return (
-        '<form data-filter="1"><label>Who<select name="who"><option value="">anyone</option>'
-        f"{options}</select></label><label>Find"
-        f'<input name="words" value="{escape(meant.words)}" autocomplete="off"></label></form>'
-    )
-
-
 def _changes_line(line: ChangeLine, now: datetime) -> str:
     change = line.change
-    about = [change.key]
-    about += [f"undoes {change.undoes}"] if change.undoes else []
-    about += ["undone"] if line.is_undone else []
-    about += [f"with words of others: {change.untrusted}"] if change.untrusted else []
-    return (
-        f'<li class="thing"><p>{_time(change.at, now)} {_did(change)} '
-        f'<bdi class="what">{_short(change.what)}</bdi> '
-        f'<span class="about">by {_cause(change)}'
-        f"{''.join(f' · <bdi>{_short(each)}</bdi>' for each in about)}</span>"
-        f"</p>{_difference(line, now)}{_undo(line)}</li>"
-    )
-
-
-def _cause(change: ChangeRow) -> str:
-    """Who made the change, and in which turn or run; a run leads to its own page."""
-    if not change.cause:
-        return change.by
+    notes = [change.key]
+    notes += [f"undoes {change.undoes}"] if change.undoes else []
+    notes += ["undone"] if line.is_undone else []
+    notes += [f"with words of others: {change.untrusted}"] if change.untrusted else []
+    # Who made the change, and in which turn or run; a run leads to its own page.
     cause = f"<bdi>{_short(change.cause)}</bdi>"
     with suppress(ValueError):
         run = Occurrence.parse(change.cause).id
         cause = f'<a href="{escape(address_of_run(run))}">{cause}</a>'
-    return f"{change.by}, {cause}"
+    by = f"{change.by}, {cause}" if change.cause else change.by
+    return (
+        f'<li class="thing"><p>{time_html(change.at, describe(change.at, now))} {_did(change)} '
+        f'<bdi class="what">{_short(change.what)}</bdi> <span class="about">by {by}'
+        f"{''.join(f' · <bdi>{_short(note)}</bdi>' for note in notes)}</span>"
+        f"</p>{_difference(line, now)}{_undo(line)}</li>"
+    )
 
 
 def _did(change: ChangeRow) -> str:
@@ -446,35 +397,28 @@ def _did(change: ChangeRow) -> str:
 
 def _difference(line: ChangeLine, now: datetime) -> str:
     change = line.change
-    if change.kind == ANSWER:
-        return _pair(state_words(change.before, now), state_words(change.after, now))
-    if change.kind == SETTING:
-        return _pair(str(change.before), str(change.after))
+    if change.kind in (ANSWER, SETTING):
+        before, after = str(change.before), str(change.after)
+        if change.kind == ANSWER:
+            before, after = state_words(change.before, now), state_words(change.after, now)
+        return (
+            f"<p>was <del><bdi>{_short(before)}</bdi></del>, "
+            f"is <ins><bdi>{_short(after)}</bdi></ins></p>"
+        )
     if not line.difference:
         command = f"<code>ollim-bot changes {escape(change.key)}</code>"
         return "" if change.is_cut else f'<p class="about">{command} shows it whole.</p>'
     first, rest = line.difference[:_FIRST_LINES], line.difference[_FIRST_LINES:]
-    lines = "".join(map(_changed, first))
+    shown = f'<ul class="difference">{"".join(map(_changed, first))}</ul>'
     if not rest:
-        return f'<ul class="difference">{lines}</ul>'
-    more = "".join(map(_changed, rest))
-    return (
-        f'<ul class="difference">{lines}</ul><details data-fold="{escape(change.key)}"><summary>'
-        f'{counted(len(rest), "more line")}</summary><ul class="difference">{more}</ul></details>'
-    )
-
-
-def _pair(before: str, after: str) -> str:
-    return (
-        f"<p>was <del><bdi>{_short(before)}</bdi></del>, "
-        f"is <ins><bdi>{_short(after)}</bdi></ins></p>"
-    )
+        return shown
+    more = f'<ul class="difference">{"".join(map(_changed, rest))}</ul>'
+    return shown + fold(escape(change.key), counted(len(rest), "more line"), more)
 
 
 def _changed(line: str) -> str:
     tag, word = ("ins", "added") if line.startswith("+") else ("del", "removed")
-    text = f"<bdi>{_short(line[1:])}</bdi>"
-    return f"<li><span>{word}</span> <{tag}>{text}</{tag}></li>"
+    return f"<li><span>{word}</span> <{tag}><bdi>{_short(line[1:])}</bdi></{tag}></li>"
 
 
 def _undo(line: ChangeLine) -> str:
@@ -489,11 +433,6 @@ def _undo(line: ChangeLine) -> str:
         '<div class="buttons"><button type="button" data-action="undo" '
         f'data-field-id="{escape(change.key)}" aria-label="{name}">Undo</button></div>'
     )
-
-
-def _time(at: datetime, now: datetime) -> str:
-    local = at.astimezone(now.tzinfo).replace(second=0, microsecond=0)
-    return f'<time datetime="{escape(at.isoformat())}">{escape(describe(local, now))}</time>'
 
 
 def _short(text: str) -> str:

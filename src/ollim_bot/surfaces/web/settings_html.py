@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from html import escape
 from itertools import groupby
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from ollim_bot.domain.about_me import AboutMe, KnownLine
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.moments import clock_time, describe, duration_in_words, elapsed
-from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneCode, PhoneOffer, PhoneView
+from ollim_bot.domain.push import PairingStatus, PhoneAttempt, PhoneCode, PhoneOffer, PhoneView
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
 from ollim_bot.domain.text import counted, shortened
 from ollim_bot.domain.views import (
@@ -22,7 +22,17 @@ from ollim_bot.domain.views import (
     SettingsView,
     WayOut,
 )
-from ollim_bot.surfaces.web.marked import marked, section, show_more
+from ollim_bot.surfaces.web.marked import (
+    about,
+    fold,
+    joined_parts,
+    list_section,
+    marked,
+    section,
+    show_more,
+    things,
+    time_html,
+)
 
 _KEYS = (
     '<p class="remark">Keys and passwords are neither shown nor taken here: '
@@ -37,22 +47,28 @@ _SECOND = "A second phone scans the same code. Both then show the same, and each
 _REMOVE = "Nothing comes to your phone then. To pair it again, scan a new code with each phone."
 
 
-def settings_html(settings: SettingsView, _: int) -> str:
+@joined_parts
+def settings_html(settings: SettingsView, _: int) -> Iterator[str]:
     """Every setting in its group, and the phone; keys and passwords are none of them."""
-    phone = _phone(settings.phone) if settings.phone else ""
-    parts = ["<h2>Settings</h2>"]
+    yield "<h2>Settings</h2>"
     for number, group in enumerate(settings.groups):
-        things = f'<ul class="things">{"".join(map(_line, group.lines))}</ul>'
-        first = phone if group.name == PHONE else ""
-        parts.append(section(f"settings-{number}", escape(group.name), f"{first}{things}"))
-    return "".join([*parts, _KEYS])
+        first = _phone(settings.phone) if settings.phone and group.name == PHONE else ""
+        lines = things(map(_line, group.lines))
+        yield section(f"settings-{number}", escape(group.name), f"{first}{lines}")
+    yield _KEYS
 
 
 def _line(line: SettingLine) -> str:
     key = escape(line.key)
     effect = f' <strong class="effect">{escape(line.effect)}</strong>' if line.effect else ""
     unit = f" {escape(line.unit)}" if line.unit else ""
-    about = f"It takes {escape(line.takes)}. Default: {escape(line.default)}{unit}."
+    field = f'<input name="value" value="{escape(line.value)}" autocomplete="off" required>'
+    if line.choices:
+        options = "".join(
+            f"<option{' selected' if each == line.value else ''}>{escape(each)}</option>"
+            for each in line.choices
+        )
+        field = f'<select name="value">{options}</select>'
     back = ""
     if line.is_changed:
         back = (
@@ -62,21 +78,12 @@ def _line(line: SettingLine) -> str:
     return (
         f'<li class="thing"><p>{escape(line.about[:1].upper() + line.about[1:])}.{effect}</p>'
         f'<form data-action="set" data-field-key="{key}">'
-        f"<label><code>{key}</code>{_field(line)}</label>"
+        f"<label><code>{key}</code>{field}</label>"
         f'<button aria-label="Set {key}">Set</button>{back}'
         '<p class="problem" role="alert"></p></form>'
-        f'<p class="about">{about}</p></li>'
+        f'<p class="about">It takes {escape(line.takes)}. Default: {escape(line.default)}{unit}.'
+        "</p></li>"
     )
-
-
-def _field(line: SettingLine) -> str:
-    if not line.choices:
-        return f'<input name="value" value="{escape(line.value)}" autocomplete="off" required>'
-    options = "".join(
-        f"<option{' selected' if each == line.value else ''}>{escape(each)}</option>"
-        for each in line.choices
-    )
-    return f'<select name="value">{options}</select>'
 
 
 def _phone(phone: PhoneView) -> str:
@@ -85,10 +92,7 @@ def _phone(phone: PhoneView) -> str:
         return f'<div class="thing phone">{_attempt(phone.attempt, phone.offer)}</div>'
     kind = "problem" if phone.has_failed else "told"
     told = f'<p class="{kind}" role="alert">{marked(phone.told)}</p>' if phone.told else ""
-    if phone.paired is not None:
-        shown = _paired(phone.paired, phone.now, phone.code)
-    else:
-        shown = _offer(phone.offer)
+    shown = _paired(phone, phone.paired) if phone.paired is not None else _offer(phone.offer)
     return f'<div class="thing phone">{told}{shown}</div>'
 
 
@@ -113,9 +117,8 @@ def _attempt(attempt: PhoneAttempt, offer: PhoneOffer) -> str:
     server = f"<code>{escape(attempt.server)}</code>"
     if attempt.code is None:
         return f'<p role="status">Checking {server} …</p><div class="buttons">{cancel}</div>'
-    until = ""
-    if attempt.until:
-        until = f", until {clock_time(attempt.until.replace(second=0, microsecond=0))}"
+    ends_at = attempt.until and attempt.until.replace(second=0, microsecond=0)
+    until = f", until {clock_time(ends_at)}" if ends_at else ""
     steps = "".join(f"<li>{marked(each)}</li>" for each in offer.steps)
     return (
         f'<p class="waiting" role="status">Waiting for your press{until}.</p>'
@@ -124,18 +127,22 @@ def _attempt(attempt: PhoneAttempt, offer: PhoneOffer) -> str:
     )
 
 
-def _paired(paired: PairingStatus, now: datetime, code: PhoneCode | None) -> str:
-    again = "" if code else '<a href="/settings?phone=code">Show the code again</a>'
-    last = f"Last press: {_moment(paired.last_press, now)}." if paired.last_press else ""
-    second = ""
+def _paired(phone: PhoneView, paired: PairingStatus) -> str:
+    last, now, code = "No button was pressed yet.", phone.now, phone.code
+    if paired.last_press:
+        last = f"Last press: {describe(paired.last_press, now)}."
+    again, second = '<a href="/settings?phone=code">Show the code again</a>', ""
     if code is not None:
-        second = (
-            f"<p>{_SECOND}</p>{_code(code, paired.server)}"
-            '<p><a class="back" href="/settings">Hide the code</a></p>'
+        again, second = (
+            "",
+            (
+                f"<p>{_SECOND}</p>{_code(code, paired.server)}"
+                '<p><a class="back" href="/settings">Hide the code</a></p>'
+            ),
         )
     return (
         f"<p>Paired through <code>{escape(paired.server)}</code> since "
-        f"{escape(_moment(paired.since, now))}. {escape(last or 'No button was pressed yet.')}</p>"
+        f"{escape(describe(paired.since, now))}. {escape(last)}</p>"
         f'<div class="buttons">{_button("test-phone", "Send a test")}{again}'
         '<details class="more" data-fold="remove-phone"><summary>Remove</summary>'
         f"<p>{_REMOVE}</p>{_button('remove-phone', 'Remove it', 'danger')}</details></div>"
@@ -149,22 +156,16 @@ def _code(code: PhoneCode, server: str) -> str:
         f'<tr><th scope="row">{name}</th><td><code>{escape(value)}</code></td></tr>'
         for name, value in rows
     )
+    size = len(code.picture)
     return (
-        f'<div class="code">{_drawn(code.picture)}<div><table><tbody>{names}</tbody></table>'
+        f'<div class="code"><svg viewBox="0 0 {size} {size}" role="img" '
+        f'aria-label="The code to scan"><path d="{_dark(code.picture)}"></path></svg>'
+        f"<div><table><tbody>{names}</tbody></table>"
         f'<p class="about">{_NAMES_ARE_KEYS}</p></div></div>'
     )
 
 
-def _drawn(rows: Iterable[str]) -> str:
-    lines = tuple(rows)
-    size = len(lines)
-    path = "".join(_dark(lines))
-    return (
-        f'<svg viewBox="0 0 {size} {size}" role="img" aria-label="The code to scan">'
-        f'<path d="{path}"></path></svg>'
-    )
-
-
+@joined_parts
 def _dark(lines: Iterable[str]) -> Iterator[str]:
     for y, line in enumerate(lines):
         x = 0
@@ -179,35 +180,28 @@ def _button(action: str, label: str, style: str = "secondary") -> str:
     return f'<button type="button" class="{style}" data-action="{action}">{label}</button>'
 
 
-def _moment(moment: datetime, now: datetime) -> str:
-    return describe(moment.astimezone(now.tzinfo).replace(second=0, microsecond=0), now)
-
-
 # State is never told by colour alone.
 _WORDS = {"PASS": "right", "OFF": "off", "WARN": "look at this", "FAIL": "wrong"}
 
 
-def health_html(report: HealthReport, _: int) -> str:
+@joined_parts
+def health_html(report: HealthReport, _: int) -> Iterator[str]:
     """What is wrong, with the next step or a button that takes it; then what is right."""
-    return "".join(_parts(report))
-
-
-def _parts(report: HealthReport) -> Iterator[str]:
     yield f"<h2>Health</h2>{_head(report)}"
-    wrong = [each for each in report.lines if not each.is_right]
-    if wrong:
-        lines = "".join(map(_health_line, wrong))
-        yield section("health-wrong", "What to do", f'<ul class="things">{lines}</ul>')
-    elif report.lines:
+    wrong, right = list[str](), list[str]()
+    for each in report.lines:
+        (right if each.is_right else wrong).append(_health_line(each))
+    yield list_section("health-wrong", "What to do", wrong)
+    if 0 < len(right) == len(report.lines):
         yield "<p>All is well.</p>"
-    yield _ways(report)
-    right = [each for each in report.lines if each.is_right]
+    ways = [_way(each, report) for each in report.ways]
+    if report.pending_updates:
+        told = counted(report.pending_updates, "update")
+        ways.append(f"<li>{told} for the agent, told with its next turn</li>")
+    if ways:
+        yield section("health-ways", "Ways to you", f"<ul>{''.join(ways)}</ul>")
     if right:
-        lines = "".join(map(_health_line, right))
-        yield (
-            f'<details data-fold="right"><summary>Right · {len(right)}</summary>'
-            f'<ul class="things">{lines}</ul></details>'
-        )
+        yield fold("right", f"Right · {len(right)}", things(right))
 
 
 def _head(report: HealthReport) -> str:
@@ -238,21 +232,10 @@ def _health_line(line: HealthLine) -> str:
     )
 
 
-def _ways(report: HealthReport) -> str:
-    lines = [_way(each, report) for each in report.ways]
-    if report.pending_updates:
-        told = counted(report.pending_updates, "update")
-        lines.append(f"<li>{told} for the agent, told with its next turn</li>")
-    if not lines:
-        return ""
-    return section("health-ways", "Ways to you", f"<ul>{''.join(lines)}</ul>")
-
-
 def _way(way: WayOut, report: HealthReport) -> str:
     newest = "nothing has arrived there yet"
     if way.newest is not None:
-        moment = way.newest.astimezone(report.now.tzinfo).replace(second=0, microsecond=0)
-        newest = f"the newest message there is from {describe(moment, report.now)}"
+        newest = f"the newest message there is from {describe(way.newest, report.now)}"
     waiting = f"; {counted(way.waiting, 'message')} on the way" if way.waiting else ""
     return f"<li><strong>{escape(way.name)}</strong>: {newest}{waiting}</li>"
 
@@ -262,14 +245,9 @@ _NO_WORDS = "no words yet"
 _LONGEST = 300
 
 
-def sessions_html(listed: SessionList, most: int) -> str:
+@joined_parts
+def sessions_html(listed: SessionList, most: int) -> Iterator[str]:
     """The main conversations, those beside them, and what was shortened, `most` of each."""
-    lists = (listed.main, listed.side, listed.compactions)
-    left = sum(max(0, len(each) - most) for each in lists)
-    return "".join([*_sessions_parts(listed, most), show_more(left)])
-
-
-def _sessions_parts(listed: SessionList, most: int) -> Iterator[str]:
     yield "<h2>Sessions</h2>"
     if not listed.main and not listed.side:
         yield f'<p class="empty">{_EMPTY}</p>'
@@ -282,40 +260,40 @@ def _sessions_parts(listed: SessionList, most: int) -> Iterator[str]:
         ("compactions", "Compactions", compactions),
     )
     for name, heading, lines in parts:
-        if lines:
-            things = f'<ul class="things">{"".join(lines)}</ul>'
-            yield section(f"sessions-{name}", heading, things)
+        yield list_section(f"sessions-{name}", heading, lines)
+    lists = (listed.main, listed.side, listed.compactions)
+    yield show_more(sum(max(0, len(each) - most) for each in lists))
 
 
 def _session(line: SessionLine, now: datetime) -> str:
-    about = [counted(line.answers, "answer")] if line.answers else []
-    about += ["this one"] if line.is_current else []
-    button = "" if line.is_current else _resume(line.id, "Go back to it", line.words)
-    return _sessions_line(line.at, line.words, about, button, now)
+    notes = [counted(line.answers, "answer")] if line.answers else []
+    notes += ["this one"] if line.is_current else []
+    back_to = None if line.is_current else line.id
+    return _sessions_line(line, " · ".join(notes), back_to, "Go back to it", now)
 
 
 def _compaction(line: CompactionLine, now: datetime) -> str:
-    about = ["shortened to a summary"] if line.before else ["shortened to a summary, in place"]
-    button = _resume(line.before, "Go back before it", line.words) if line.before else ""
-    return _sessions_line(line.at, line.words, about, button, now)
+    note = "shortened to a summary" if line.before else "shortened to a summary, in place"
+    return _sessions_line(line, note, line.before, "Go back before it", now)
 
 
 def _sessions_line(
-    at: datetime, words: str, about: Sequence[str], button: str, now: datetime
+    line: SessionLine | CompactionLine,
+    note: str,
+    back_to: SessionId | None,
+    label: str,
+    now: datetime,
 ) -> str:
-    minute = at.replace(second=0, microsecond=0)
-    moment = escape(describe(minute, now))
-    when = f'<time class="about" datetime="{escape(at.isoformat())}">{moment}</time>'
-    note = f' <span class="about">{escape(" · ".join(about))}</span>' if about else ""
-    what = escape(shortened(words, _LONGEST) or _NO_WORDS)
-    return f'<li class="thing"><p>{when} <bdi class="what">{what}</bdi>{note}</p>{button}</li>'
-
-
-def _resume(session: SessionId, label: str, words: str) -> str:
-    name = escape(f"{label}: {shortened(words, _LONGEST) or _NO_WORDS}")
+    words, button = shortened(line.words, _LONGEST) or _NO_WORDS, ""
+    if back_to:
+        button = (
+            f'<div class="buttons"><button type="button" data-action="resume" '
+            f'data-field-id="{escape(back_to)}" aria-label="{escape(f"{label}: {words}")}">'
+            f"{label}</button></div>"
+        )
     return (
-        f'<div class="buttons"><button type="button" data-action="resume" '
-        f'data-field-id="{escape(session)}" aria-label="{name}">{label}</button></div>'
+        f'<li class="thing"><p>{time_html(line.at, describe(line.at, now), "about")} '
+        f'<bdi class="what">{escape(words)}</bdi>{about(note)}</p>{button}</li>'
     )
 
 
@@ -331,12 +309,9 @@ _EVERYWHERE = (
 )
 
 
-def about_me_html(known: AboutMe, most: int) -> str:
+@joined_parts
+def about_me_html(known: AboutMe, most: int) -> Iterator[str]:
     """The notes by file, each line with its source, Edit and Forget; `most` lines at most."""
-    return "".join(_about_me_parts(known, most))
-
-
-def _about_me_parts(known: AboutMe, most: int) -> Iterator[str]:
     yield "<h2>About me</h2>"
     for problem in known.problems:
         yield f'<p class="problem"><bdi>{escape(problem)}</bdi></p>'
@@ -344,23 +319,21 @@ def _about_me_parts(known: AboutMe, most: int) -> Iterator[str]:
         yield f'<p class="empty">{_ABOUT_ME_EMPTY}</p>'
         return
     for number, (file, lines) in enumerate(groupby(known.lines[:most], lambda line: line.file)):
-        shown = "".join(_about_me_line(each, known.today) for each in lines)
-        heading = f"<bdi>{escape(file)}</bdi>"
-        yield section(f"about-{number}", heading, f'<ul class="things">{shown}</ul>')
+        shown = things(_about_me_line(each, known.today) for each in lines)
+        yield section(f"about-{number}", f"<bdi>{escape(file)}</bdi>", shown)
     yield show_more(len(known.lines) - most)
     yield f'<p class="remark">{_EVERYWHERE}</p>'
 
 
 def _about_me_line(line: KnownLine, today: date) -> str:
     name, text = escape(line.reference), escape(line.text)
-    origin = escape(line.origin(today))
-    about = f' <span class="about">{origin}</span>' if origin else ""
     fields = (
         f'data-field-file="{escape(line.file)}" data-field-line="{line.number}" '
         f'data-field-text="{text}"'
     )
     return (
-        f'<li class="thing"><p><bdi class="what">{text}</bdi>{about}</p><div class="buttons">'
+        f'<li class="thing"><p><bdi class="what">{text}</bdi>{about(line.origin(today))}</p>'
+        '<div class="buttons">'
         f'<details class="more" data-fold="{name}"><summary aria-label="Edit: {name}">Edit'
         f'</summary><form data-action="edit" {fields}><label>Line {line.number} of '
         f'<bdi>{escape(line.file)}</bdi><input name="words" value="{text}" autocomplete="off" '

@@ -8,7 +8,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,6 +104,7 @@ class Tab:
             await self._socket.send_str(text)
 
     async def close(self) -> None:
+        """Close the socket, and wait for its answer."""
         await self._socket.close(code=WSCloseCode.GOING_AWAY)
 
     def hang_up(self) -> None:
@@ -112,16 +113,14 @@ class Tab:
 
 
 class Tabs:
+    """All open tabs: whether one is in view, and whether one shows notifications of its own."""
+
     def __init__(self, limits: WebLimits) -> None:
         self._limits = limits
         self._tabs: set[Tab] = set()
 
     def __len__(self) -> int:
         return len(self._tabs)
-
-    def check_room(self) -> None:
-        if len(self._tabs) >= self._limits.tabs:
-            raise RequestRefused(503, frames.TOO_MANY_TABS)
 
     @contextmanager
     def joined(
@@ -166,29 +165,20 @@ class Tabs:
                 await asyncio.gather(*closing, return_exceptions=True)
 
 
+@dataclass(frozen=True)
 class TabSocket:
-    def __init__(
-        self,
-        reception: ChatService,
-        book: RenderedMessages,
-        presenter: WebPresenter,
-        read: ReadMark,
-        panels: Panels,
-        tabs: Tabs,
-        limits: WebLimits,
-        keys: BrowserKeys,
-    ) -> None:
-        self._reception = reception
-        self._book = book
-        self._presenter = presenter
-        self._read = read
-        self._panels = panels
-        self._tabs = tabs
-        self._limits = limits
-        self._keys = keys
+    _reception: ChatService
+    _book: RenderedMessages
+    _presenter: WebPresenter
+    _read: ReadMark
+    _panels: Panels
+    _tabs: Tabs
+    _limits: WebLimits
+    _keys: BrowserKeys
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        self._tabs.check_room()
+        if len(self._tabs) >= self._limits.tabs:
+            raise RequestRefused(503, frames.TOO_MANY_TABS)
         socket = web.WebSocketResponse(
             heartbeat=self._limits.heartbeat_seconds,
             max_msg_size=self._limits.body,
@@ -205,22 +195,19 @@ class TabSocket:
                 await socket.close(code=WSCloseCode.POLICY_VIOLATION)
                 return socket
             await self._greet(tab, change, self._keys.proof_on_socket(browser, nonce))
-            await self._serve(tab, socket)
+            writing = asyncio.create_task(tab.write())
+            try:
+                async for frame in socket:
+                    could_notify = tab.may_notify
+                    tab.heard(frame.data)
+                    if tab.may_notify != could_notify:
+                        await self._panels.renew_reach()
+            finally:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
         if tab.may_notify:
             await self._panels.renew_reach()
         return socket
-
-    async def _serve(self, tab: Tab, socket: web.WebSocketResponse) -> None:
-        writing = asyncio.create_task(tab.write())
-        try:
-            async for frame in socket:
-                could_notify = tab.may_notify
-                tab.heard(frame.data)
-                if tab.may_notify != could_notify:
-                    await self._panels.renew_reach()
-        finally:
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
 
     async def _greet(self, tab: Tab, change: int | None, proof: str) -> None:
         """Send a returning tab what it has missed, any other one the newest messages.
@@ -369,60 +356,12 @@ def page_app(
     return app
 
 
-def serving(
-    app: web.Application, port: int, limits: WebLimits, connections: Connections
-) -> AbstractAsyncContextManager[int]:
-    """Serve the page at this port or, for 0, at a free one; gives the port.
-
-    Raises `OllimError`.
-    """
-
-    def refusal(refused: OSError) -> str:
-        if refused.errno == errno.EADDRINUSE:
-            return frames.port_taken(port)
-        return frames.port_refused(port, refused.strerror or str(refused))
-
-    return loopback.serving(
-        app,
-        port,
-        connections,
-        refusal,
-        idle_seconds=limits.idle_seconds,
-        linger_seconds=limits.linger_seconds,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class WebAddress:
-    """Where the page is served; port 0 is any free one, and `hosts` are further names of it."""
-
-    port: int
-    hosts: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PageFiles:
-    """`uploads` is a folder of its own, emptied at each start."""
-
-    uploads: Path
-    open_attachment: OpenAttachment
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What the page says to those who only ask whether the bot runs."""
-
-    version: str
-    heartbeat_age: Callable[[], float | None] = lambda: None
-
-    def report(self) -> dict[str, object]:
-        return {"status": "ok", "version": self.version, "heartbeat_age": self.heartbeat_age()}
-
-
 class WebSurface:
     """A `ChatSurface`. No method waits for a tab.
 
-    With `read_only` nothing can be changed here: it returns the sentence that says why.
+    Port 0 is any free one, and `hosts` are further names of the page. `uploads` is a folder of its
+    own, emptied at each start. With `read_only` nothing can be changed here: it returns the
+    sentence that says why.
     """
 
     name = NAME
@@ -430,33 +369,36 @@ class WebSurface:
     def __init__(
         self,
         *,
-        at: WebAddress,
+        port: int,
+        hosts: Sequence[str],
         keys: BrowserKeys,
-        files: PageFiles,
+        uploads: Path,
+        open_attachment: OpenAttachment,
         read_mark: KeptMark,
         clock: Clock,
-        health: Health,
+        version: str,
+        heartbeat_age: Callable[[], float | None] = lambda: None,
         limits: WebLimits | None = None,
         read_only: Callable[[], str] | None = None,
     ) -> None:
         self._read_only = read_only
-        self._port = at.port
+        self._port = port
         self._keys = keys
         self._limits = limits = limits or WebLimits()
-        self._connections = Connections(
+        self.connections = Connections(
             limits.connections, limits.strangers, limits.stranger_seconds
         )
         self._access = AccessControl(
-            keys, at.hosts, limits, lambda request: self._connections.trust(request.transport)
+            keys, hosts, limits, lambda request: self.connections.trust(request.transport)
         )
-        self._open_attachment = files.open_attachment
-        self._uploads = Uploads(files.uploads, self._limits)
+        self._open_attachment = open_attachment
+        self._uploads = Uploads(uploads, limits)
         self._kept_mark = read_mark
-        self._health = health
+        self._version, self._heartbeat_age = version, heartbeat_age
         self._clock = clock
-        self._tabs = Tabs(self._limits)
-        keys.ended = self._tabs.hang_up
-        self._presenter = WebPresenter(clock, self._tabs.send)
+        self.tabs = Tabs(limits)
+        keys.ended = self.tabs.hang_up
+        self._presenter = WebPresenter(clock, self.tabs.send)
         self.present = self._presenter.present
         self._book: RenderedMessages | None = None
         self._in_order = asyncio.Lock()
@@ -466,26 +408,6 @@ class WebSurface:
     def port(self) -> int:
         """The actual port, once it serves."""
         return self._port
-
-    @property
-    def tabs(self) -> int:
-        """How many tabs are open."""
-        return len(self._tabs)
-
-    @property
-    def is_in_view(self) -> bool:
-        """Whether a tab is in view."""
-        return self._tabs.is_in_view
-
-    @property
-    def may_notify(self) -> bool:
-        """Whether a tab shows notifications of its own."""
-        return self._tabs.may_notify
-
-    @property
-    def connections(self) -> int:
-        """How many connections are open, authenticated or not."""
-        return len(self._connections)
 
     @property
     def secret(self) -> Secret:
@@ -504,35 +426,50 @@ class WebSurface:
         """Serve until cancelled. Raises `OllimError` if the port is not available."""
         await self._uploads.prepare()
         book = RenderedMessages(reception)
-        read = ReadMark(self._kept_mark, reception, self._tabs.send)
+        read, limits = ReadMark(self._kept_mark, reception, self.tabs.send), self._limits
         await read.load()
-        panels = Panels(reception.views, self._clock, self._tabs.send)
-        api = Api(reception, book, read, panels, self._uploads, self._open_attachment, self._limits)
+        panels = Panels(reception.views, self._clock, self.tabs.send)
+        api = Api(reception, book, read, panels, self._uploads, self._open_attachment, limits)
         socket = TabSocket(
-            reception, book, self._presenter, read, panels, self._tabs, self._limits, self._keys
+            reception, book, self._presenter, read, panels, self.tabs, limits, self._keys
         )
-        health, limits = self._health.report, self._limits
-        app = page_app(self._access, api, socket, limits, health, self._read_only)
+        app = page_app(self._access, api, socket, limits, self._health, self._read_only)
         app[STATUS] = lambda: reception.status
-        app.on_shutdown.append(self._tabs.close)
+        app.on_shutdown.append(self.tabs.close)
         await self._keys.open()
-        async with serving(app, self._port, self._limits, self._connections) as self._port:
+        async with loopback.serving(
+            app,
+            self._port,
+            self.connections,
+            self._refusal,
+            idle_seconds=limits.idle_seconds,
+            linger_seconds=limits.linger_seconds,
+        ) as self._port:
             self._book = book
             self._is_serving.set()
             watching = asyncio.create_task(panels.watch())
             try:
-                await self._keys.watch(self._tabs.browsers)
+                await self._keys.watch(self.tabs.browsers)
             finally:
                 watching.cancel()
                 self._is_serving.clear()
                 self._book = None
 
+    def _health(self) -> dict[str, object]:
+        """What the page says to those who only ask whether the bot runs."""
+        return {"status": "ok", "version": self._version, "heartbeat_age": self._heartbeat_age()}
+
+    def _refusal(self, refused: OSError) -> str:
+        if refused.errno == errno.EADDRINUSE:
+            return frames.port_taken(self._port)
+        return frames.port_refused(self._port, refused.strerror or str(refused))
+
     async def post(self, message: ChatMessage, change: int = 0) -> None:
         async with self._in_order:
             if self._book is not None:
                 [shown] = await self._book.shown([message])
-                self._tabs.send({"type": "message", "message": shown, "change": change})
+                self.tabs.send({"type": "message", "message": shown, "change": change})
             self._presenter.answered(message)
 
     async def changed(self, status: Status) -> None:
-        self._tabs.send({"type": "status", "status": status_json(status)})
+        self.tabs.send({"type": "status", "status": status_json(status)})

@@ -11,10 +11,10 @@ from datetime import datetime, time, timedelta
 from html import escape
 from urllib.parse import quote
 
-from ollim_bot.domain.calendar import clock_words, time_words
+from ollim_bot.domain.calendar import time_words
 from ollim_bot.domain.job_form import address_of
-from ollim_bot.domain.moments import WEEKDAYS, day_words, describe, elapsed, instant
-from ollim_bot.domain.rehearsal.findings import Finding, FindingKind
+from ollim_bot.domain.moments import WEEKDAYS, day_words, describe, elapsed, instant, short_clock
+from ollim_bot.domain.rehearsal.findings import FindingKind
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.week import (
     MARK_MINUTES,
@@ -27,7 +27,15 @@ from ollim_bot.domain.week import (
     day_name,
     full_hour,
 )
-from ollim_bot.surfaces.web.marked import section, show_more
+from ollim_bot.surfaces.web.marked import (
+    about,
+    fold,
+    joined_parts,
+    section,
+    show_more,
+    things,
+    time_html,
+)
 
 _EMPTY = "Nothing comes in the next seven days. What you add will stand here, hour by hour."
 _HINT = '<a class="back" href="/today">Add one in Today</a>'
@@ -53,16 +61,17 @@ def _parts(week: WeekView, most: int) -> Iterator[str]:
         yield f'<p class="empty">{_EMPTY}<br>{_HINT}</p>'
         return
     yield f'<p class="about">{escape(week.summary)}</p>'
-    if week.findings:
-        # The line of the pings has what is found about the budget as its sentence.
-        others = [each for each in week.findings if each.kind is not FindingKind.BUDGET]
-        yield _findings(others, most)
-    else:
+    # The line of the pings has what is found about the budget as its sentence.
+    found = [each for each in week.findings if each.kind is not FindingKind.BUDGET]
+    if found:
+        items = [f"<li><bdi>{escape(each.sentence)}</bdi></li>" for each in found[:most]]
+        first, rest = "".join(items[:_MOST_FINDINGS]), "".join(items[_MOST_FINDINGS:])
+        left = f"{len(found) - _MOST_FINDINGS} more"
+        more = fold("findings", left, f"<ul>{rest}</ul>") if rest else ""
+        yield section("week-findings", "Worth a look", f"<ul>{first}</ul>{more}", "findings")
+    elif not week.findings:
         yield '<p class="clear">Nothing gets in the way of anything else.</p>'
-    yield '<div class="sums">'
-    yield _pings(week)
-    yield _money(week)
-    yield "</div>"
+    yield f'<div class="sums">{_pings(week)}{_money(week)}</div>'
     yield from (f'<p class="remark"><bdi>{escape(note)}</bdi></p>' for note in week.notes)
     folds = sum(hour.is_folded for day in week.days for hour in day.hours)
     each = min(MOST_MOMENTS, max(1, _MOST_FOLDED // max(folds, 1)))
@@ -78,74 +87,70 @@ def _parts(week: WeekView, most: int) -> Iterator[str]:
 
 def _one_hour(week: WeekView, most: int) -> Iterator[str]:
     first = week.only[0]
-    end = clock_words(full_hour(first.at) + timedelta(hours=1))
+    end = short_clock(full_hour(first.at) + timedelta(hours=1))
     yield f"<h2>{escape(describe(first.at, week.now))} to {end}</h2>"
     yield '<p><a class="back" href="/week">Back to the week</a></p>'
     yield f'<p class="about">{" · ".join(escape(each.summary) for each in week.only)}</p>'
     lines = [line for hour in week.only for line in hour.lines(most)][:most]
     left = sum(len(hour.groups) for hour in week.only) - len(lines)
-    yield f'<ul class="things">{"".join(map(_line, lines))}</ul>'
+    yield things(map(_line, lines))
     yield show_more(left)
-
-
-def _findings(found: Sequence[Finding], most: int) -> str:
-    if not found:
-        return ""
-    items = [f"<li><bdi>{escape(each.sentence)}</bdi></li>" for each in found[:most]]
-    more = ""
-    if len(found) > _MOST_FINDINGS:
-        rest = "".join(items[_MOST_FINDINGS:])
-        count = len(found) - _MOST_FINDINGS
-        more = (
-            f'<details data-fold="findings"><summary>{count} more</summary>'
-            f"<ul>{rest}</ul></details>"
-        )
-    shown = "".join(items[:_MOST_FINDINGS])
-    return section("week-findings", "Worth a look", f"<ul>{shown}</ul>{more}", "findings")
 
 
 def _pings(week: WeekView) -> str:
     budget = week.start_budget
     rows = [each for each in week.budget if each.paid or each.refused]
     marked = " The circles are the refused ones." if any(each.refused for each in rows) else ""
-    words = escape(f"{week.budget_sentence}{marked}")
-    caption = f"<figcaption><h3>Pings</h3><p>{words}</p></figcaption>"
     if not rows:
-        return f'<figure class="sum">{caption}</figure>'
-    cells = "".join(
-        f'<tr><th scope="row">{_hour_words(each.at, week.now)}</th><td>{int(each.left + 1e-9)}</td>'
-        f"<td>{each.paid}</td><td>{int(each.lowest + 1e-9)}</td><td>{each.refused}</td></tr>"
+        return _sum("Pings", f"{week.budget_sentence}{marked}")
+    cells = [
+        (
+            _hour_words(each.at, week.now),
+            *map(str, (int(each.left + 1e-9), each.paid, int(each.lowest + 1e-9), each.refused)),
+        )
         for each in rows
+    ]
+    capacity = f"One more comes every {budget.refill_rate_minutes} minutes, up to {budget.capacity}"
+    heads = ("Hour", "Before", "Sent", "Least", "Refused")
+    table = _table("Pings by the hour", heads, cells, f"<caption>{capacity}.</caption>")
+    gauge = (
+        '<div class="gauge" aria-hidden="true">'
+        f"<span>{budget.capacity}</span><span>0</span>{_pings_svg(week)}</div>"
     )
-    minutes = budget.refill_rate_minutes
-    return (
-        f'<figure class="sum">{caption}<div class="gauge" aria-hidden="true">'
-        f"<span>{budget.capacity}</span><span>0</span>{''.join(_pings_svg(week))}</div>"
-        '<details data-fold="pings"><summary>As a table</summary>'
-        '<div class="wide" tabindex="0" role="region" aria-label="Pings by the hour"><table>'
-        f"<caption>One more comes every {minutes} minutes, up to {budget.capacity}.</caption>"
-        '<thead><tr><th scope="col">Hour</th><th scope="col">Before</th>'
-        '<th scope="col">Sent</th><th scope="col">Least</th><th scope="col">Refused</th>'
-        f"</tr></thead><tbody>{cells}</tbody></table></div></details></figure>"
-    )
+    body = f"{gauge}{fold('pings', 'As a table', table)}"
+    return _sum("Pings", f"{week.budget_sentence}{marked}", body)
 
 
 def _money(week: WeekView) -> str:
-    money = week.money
-    caption = f"<figcaption><h3>Money</h3><p>{escape(money.sentence)}</p></figcaption>"
-    if not money.by_day:
-        return f'<figure class="sum">{caption}</figure>'
-    cells = "".join(
-        f'<tr><th scope="row">{escape(day_words(day.day, week.now))}</th>'
-        f"<td>{escape(day.cost.in_words())}</td></tr>"
+    if not week.money.by_day:
+        return _sum("Money", week.money.sentence)
+    days = [
+        (day_words(day.day, week.now), day.cost.in_words())
         for day in week.days
         if day.cost is not None
+    ]
+    table = fold("money", "By day", _table("Money by day", ("Day", "About"), days))
+    return _sum("Money", week.money.sentence, table)
+
+
+def _sum(heading: str, sentence: str, body: str = "") -> str:
+    caption = f"<figcaption><h3>{heading}</h3><p>{escape(sentence)}</p></figcaption>"
+    return f'<figure class="sum">{caption}{body}</figure>'
+
+
+def _table(
+    name: str, heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = ""
+) -> str:
+    """A table whose rows begin with what they are about."""
+    columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
+    cells = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>'
+        f"{''.join(f'<td>{escape(cell)}</td>' for cell in rest)}</tr>"
+        for first, *rest in rows
     )
     return (
-        f'<figure class="sum">{caption}<details data-fold="money"><summary>By day</summary>'
-        '<div class="wide" tabindex="0" role="region" aria-label="Money by day"><table><thead><tr>'
-        f'<th scope="col">Day</th><th scope="col">About</th></tr></thead>'
-        f"<tbody>{cells}</tbody></table></div></details></figure>"
+        f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table>{caption}'
+        f"<thead><tr>{columns}</tr></thead><tbody>{cells}</tbody></table></div>"
     )
 
 
@@ -155,14 +160,11 @@ def _day(day: WeekDay, week: WeekView, most: int) -> str:
     beside = "" if name == date else f" <span>{escape(date)}</span>"
     rows = [row for _, row in sorted(_rows(day, week, most), key=lambda one: one[0])]
     body = f"<ol>{''.join(rows)}</ol>" if rows else '<p class="about">Nothing comes.</p>'
-    words = []
-    if day.moments:
-        words.append(counted(day.moments, "moment"))
+    words = [counted(day.moments, "moment")] if day.moments else []
     if day.cost is not None and day.cost.micros:
         words.append(f"about {day.cost.in_words()}")
     facts = f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
-    heading = f"{escape(name)}{beside}"
-    return section(key, heading, f"{facts}{''.join(_day_svg(day, week))}{body}", "one-day")
+    return section(key, f"{escape(name)}{beside}", f"{facts}{_day_svg(day, week)}{body}", "one-day")
 
 
 def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float, int], str]]:
@@ -175,12 +177,9 @@ def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float
         # The night belongs to the evening that it begins in.
         if start >= day.first:
             is_night = elapsed(start, until) < timedelta(days=1)
-            words = clock_words(until) if is_night else describe(until, week.now)
-            row = (
-                f'<li class="ground quiet"><p>{_time(start)} <span>Quiet '
-                f'<span class="about">until {escape(words)}</span></span></p></li>'
-            )
-            yield (start.timestamp(), 2), row
+            words = short_clock(until) if is_night else describe(until, week.now)
+            row = f"{_time(start)} <span>Quiet{about(f'until {words}')}</span>"
+            yield (start.timestamp(), 2), f'<li class="ground quiet"><p>{row}</p></li>'
     for hour in day.hours:
         yield (hour.fires[0].at.timestamp(), 3), _hour(hour, most)
 
@@ -197,28 +196,24 @@ def _event(one: WeekEvent, now: datetime) -> str:
 def _hour(hour: WeekHour, most: int) -> str:
     """The lines of the hour; `most` is for a folded one."""
     shown = hour.lines(most if hour.is_folded else None)
-    things = f'<ul class="things">{"".join(map(_line, shown))}</ul>'
+    body = things(map(_line, shown))
     kinds = "hour is-quiet" if hour.is_quiet else "hour"
-    if not hour.is_folded:
-        return f'<li class="{kinds}">{things}</li>'
-    whole = f"All {len(hour.fires)} moments of this hour"
-    more = ""
-    if len(hour.groups) > len(shown):
-        more = f'<p><a class="back" href="/week?hour={quote(hour.key)}">{whole}</a></p>'
-    return (
-        f'<li class="{kinds}"><details data-fold="hour {escape(hour.key)}">'
-        f"<summary>{_time(hour.at)} {escape(hour.summary)}</summary>{things}{more}</details></li>"
-    )
+    if hour.is_folded:
+        if len(hour.groups) > len(shown):
+            whole = f"All {len(hour.fires)} moments of this hour"
+            body += f'<p><a class="back" href="/week?hour={quote(hour.key)}">{whole}</a></p>'
+        summary = f"{_time(hour.at)} {escape(hour.summary)}"
+        body = fold(f"hour {escape(hour.key)}", summary, body)
+    return f'<li class="{kinds}">{body}</li>'
 
 
 def _line(line: WeekLine) -> str:
     state = " is-skipped" if line.is_skipped else " is-refused" if line.is_refused else ""
-    note = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
     place = escape(address_of(f"{line.job.kind}:{line.job.id}"))
     return (
         f'<li class="thing{state}"><p>{_time(line.at)} <span>'
         f'<a href="{place}"><bdi class="what">{escape(line.title)}</bdi></a>'
-        f"{note}</span></p></li>"
+        f"{about(line.note)}</span></p></li>"
     )
 
 
@@ -227,15 +222,15 @@ def _moment(moment: datetime, now: datetime) -> str:
 
 
 def _hour_words(at: datetime, now: datetime) -> str:
-    start = full_hour(at)
     day = "today" if at.date() == now.date() else f"{WEEKDAYS[at.weekday()]} {at.day}"
-    return escape(f"{day} {clock_words(start)}")
+    return f"{day} {short_clock(full_hour(at))}"
 
 
 def _time(moment: datetime) -> str:
-    return f'<time datetime="{escape(moment.isoformat())}">{clock_words(moment)}</time>'
+    return time_html(moment, short_clock(moment))
 
 
+@joined_parts
 def _pings_svg(week: WeekView) -> Iterator[str]:
     """The pings that are left, hour by hour, over the quiet and the days."""
     yield '<svg class="budget" aria-hidden="true" focusable="false">'
@@ -281,6 +276,7 @@ def _levels(week: WeekView) -> str:
     )
 
 
+@joined_parts
 def _day_svg(day: WeekDay, week: WeekView) -> Iterator[str]:
     """A strip of 24 hours: the quiet, the events, and a mark where something comes."""
     midnight = instant(datetime.combine(day.day, time.min), week.rehearsal.zone)

@@ -321,11 +321,10 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFin
     if paths.locks.exists():
         for lock in sorted(paths.locks.iterdir()):
             if not stat.S_ISREG(lock.lstat().st_mode):
-                wrong = "is not a file, so what it guards cannot be changed"
-                mend = partial(_remove_lock, lock)
-                yield failed(
-                    f"state/.locks/{lock.name} {wrong}", f"Run `rm -r {shown(lock)}`.", mend
+                wrong = (
+                    f"state/.locks/{lock.name} is not a file, so what it guards cannot be changed"
                 )
+                yield failed(wrong, f"Run `rm -r {shown(lock)}`.", partial(_remove_lock, lock))
     yield from _links(paths)
     yield from _ignored(paths)
     yield passed(f"{paths.root} can be written")

@@ -195,10 +195,8 @@ def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[Doctor
         secret = settings.hook_secret(name)
         users = [hook for hook in hooks if hook.secret_name == name]
         if secret is None:
-            step = f"Put `{name}` into `.env`, and run `ollim-bot` again."
-            yield failed(
-                f"{name} is not set, so nothing can call {named(users, _MOST_HOOKS)}", step
-            )
+            unset = f"{name} is not set, so nothing can call {named(users, _MOST_HOOKS)}"
+            yield failed(unset, f"Put `{name}` into `.env`, and run `ollim-bot` again.")
         elif len(secret.reveal()) < _SHORTEST_SECRET:
             short = f"{name} has fewer than {_SHORTEST_SECRET} characters, and could be guessed"
             yield warned(short, _LONGER)
@@ -210,22 +208,17 @@ def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[Doctor
             names = " and ".join(dict.fromkeys(each.secret_name for each in sharing))
             one, own = sharing[-1].spec.id, own_secret_name(sharing[-1])
             edit = f"`ollim-bot webhook edit {one} --secret-env {own}`"
-            yield warned(
-                f"{named(sharing, _MOST_HOOKS)} share a secret ({names}): a call signed for one "
-                "opens all",
-                f"Give each its own: put `{own}` into `.env`, then {edit}.",
-            )
+            shared = f"{named(sharing, _MOST_HOOKS)} share a secret ({names})"
+            step = f"Give each its own: put `{own}` into `.env`, then {edit}."
+            yield warned(f"{shared}: a call signed for one opens all", step)
 
 
 def screening(
     hooks: Sequence[WebhookSpec], provider: Callable[[], Provider]
 ) -> Iterator[DoctorFinding]:
     """Webhooks whose text no model can screen; `provider` is asked only if there is any text."""
-    with_text = [
-        hook
-        for hook in hooks
-        if hook.spec.enabled and not hook.is_plain and has_free_text(hook.fields)
-    ]
+    asking = [hook for hook in hooks if hook.spec.enabled and not hook.is_plain]
+    with_text = [hook for hook in asking if has_free_text(hook.fields)]
     if with_text and provider().is_offline:
         calls = f"calls of {named(with_text, _MOST_HOOKS)} are refused"
         yield warned(f"the offline model cannot screen text, so {calls}", _SIGN_IN)

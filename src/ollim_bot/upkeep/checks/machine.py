@@ -19,8 +19,7 @@ from ollim_bot.domain.provider import (
     choose_provider,
     names_provider,
 )
-from ollim_bot.engine.launcher import VARIABLES, cli_path
-from ollim_bot.engine.login import login_status
+from ollim_bot.engine.launcher import VARIABLES, cli_path, login_status
 from ollim_bot.environment import (
     child_environment,
     chosen_zone,
@@ -210,9 +209,6 @@ def provider_after_start(
     return provider, status
 
 
-_KEEP_ONE = "Keep the one that you want, and run `ollim-bot doctor` again."
-
-
 def check_environment(given: DoctorInput) -> Iterator[DoctorFinding]:
     """Problems keep the bot from starting. All are sentences with the place and what is right."""
     if given.settings is None:
@@ -225,6 +221,6 @@ def check_environment(given: DoctorInput) -> Iterator[DoctorFinding]:
         else:
             yield warned(warning)
     for sentence in given.settings.overruled:
-        yield warned(sentence, _KEEP_ONE)
+        yield warned(sentence, "Keep the one that you want, and run `ollim-bot doctor` again.")
     if not warnings and not given.settings.overruled:
         yield passed("all settings are right")

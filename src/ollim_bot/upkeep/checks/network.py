@@ -19,7 +19,7 @@ from ollim_bot.errors import SignInNeeded, StorageError
 from ollim_bot.http_exchange import HttpLimits, exchange
 from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
 from ollim_bot.settings import Secret
-from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.push import PushFile
 from ollim_bot.upkeep.checks.data import open_to_others
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.doctor import (

@@ -141,12 +141,8 @@ _RESTART_BOT = "`/restart` in the chat, or stop it and run `ollim-bot`; nothing 
 
 
 def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths, now, last_seen = (
-        given.data.paths,
-        given.local_now,
-        HeartbeatFile(given.data.paths).read(),
-    )
-    pid = running_pid(paths.bot_pid)
+    paths, now = given.data.paths, given.local_now
+    pid, last_seen = running_pid(paths.bot_pid), HeartbeatFile(paths).read()
     if given.is_shared:
         find = load_standby("bot_rows").rows_beside_bot
         by_bot: SharedBackend | None = find(paths.commands, lambda: given.now)

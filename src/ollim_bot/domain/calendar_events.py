@@ -1,15 +1,55 @@
-"""When an event is to begin and end, read from words."""
+"""Events of the owner's calendar: when one is to be, and its deletion."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from ollim_bot.domain.moments import instant
+from ollim_bot.domain.calendar import CalendarEvent, event_title, time_words
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.domain.moments import day_words, instant
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.phrases.moment import parse_day, parse_moment
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.text import literal
 from ollim_bot.errors import BadPhrase, WrongInput
+
+EVENT_DELETE = "event_del"
+
+# The data of the two buttons of the question begin with these.
+YES, NO = "yes", "no"
+EVENT_TEXT = Untrusted("calendar entry", "the title of an event in the owner's calendar")
+
+
+def question_card(event: CalendarEvent, now: datetime) -> Card:
+    return Card(
+        "Delete this event?",
+        f"{_in_words(event, now)}\nIt cannot be brought back with its guests.",
+        color=Color.YELLOW,
+        buttons=(
+            Button("Keep it", EVENT_DELETE, f"{NO}:{event.id}"),
+            Button("Delete", EVENT_DELETE, f"{YES}:{event.id}", ButtonStyle.DANGER),
+        ),
+    )
+
+
+def deleted_card(event: CalendarEvent, now: datetime) -> Card:
+    return Card("Event deleted", _in_words(event, now))
+
+
+def kept_card(asked: Card) -> Card:
+    return Card("Event kept", asked.description.partition("\n")[0])
+
+
+def _in_words(event: CalendarEvent, now: datetime) -> str:
+    zone = now.tzinfo or UTC
+    begins = event.begins(zone).astimezone(zone).date()
+    when = f"{day_words(begins, now)}, {time_words(event, now)}"
+    # A card shows markdown, and others write titles.
+    return f"{literal(event_title(event))}, {when} ({literal(event.calendar)})"
+
 
 _CLOCK = re.compile(r"\s*(?:at )?\d{1,2}(?:[:.]\d{2})?\s*(?:am|pm)?\s*", re.IGNORECASE)
 
@@ -47,9 +87,11 @@ def read_span(start: str, end: str, now: datetime) -> EventSpan:
 
 def read_side(text: str, now: datetime) -> date:
     """A moment, also a past one if it is written out, or a day without a time."""
-    written = _written_out(text.strip(), now)
-    if written is not None:
-        return written
+    written = text.strip()
+    with suppress(ValueError):
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", written):
+            return date.fromisoformat(written)
+        return instant(datetime.fromisoformat(written), now.tzinfo or UTC)
     try:
         return parse_moment(text, now)
     except BadPhrase as no_moment:
@@ -72,29 +114,10 @@ def moved_span(start: date, end: date, new_start: date) -> EventSpan:
 
 
 def _end_of(text: str, begins: datetime, now: datetime) -> datetime:
-    try:
-        return _later(begins, parse_duration(text))
-    except BadPhrase:
-        pass
+    with suppress(BadPhrase):
+        return (begins.astimezone(UTC) + parse_duration(text)).astimezone(begins.tzinfo)
     # A time alone is the next one after the start.
     side = read_side(text, begins if _CLOCK.fullmatch(text) else now)
     if not isinstance(side, datetime):
         raise WrongInput(f"--end: {text!r} has no time of day. Right: 15:00, or 1h.")
     return side
-
-
-def _later(moment: datetime, length: timedelta) -> datetime:
-    return (moment.astimezone(UTC) + length).astimezone(moment.tzinfo)
-
-
-def _written_out(text: str, now: datetime) -> date | None:
-    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
-        try:
-            return date.fromisoformat(text)
-        except ValueError:
-            return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return instant(moment, now.tzinfo or UTC)

@@ -1,32 +1,41 @@
-"""Commands about the conversation and its sessions."""
+"""What the slash commands do, but for those that another part of the conversation answers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from uuid import uuid4
 
+from ollim_bot import __version__
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.conversation.approvals import Approvals, CarefulTimes
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.chat_sessions import leave_session, replace_session
-from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.forks import Forks
 from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, answer_name
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.changes import Changer
+from ollim_bot.domain.chat import OF_SET_UP, ChatMessage
 from ollim_bot.domain.commands import LINK, CommandAnswer
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.forks import Fork, ForkStory
 from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
+from ollim_bot.domain.inbox import CommandCall, InputId
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.permissions import Grants
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.run_history import History, RunStory, part_in_words
+from ollim_bot.domain.run_words import in_words, reason
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode, RuntimeConfig
+from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.session_list import (
     SessionLine,
@@ -39,17 +48,26 @@ from ollim_bot.domain.session_list import (
     thousands,
 )
 from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionEvent
-from ollim_bot.domain.text import counted, literal, one_line, shortened
+from ollim_bot.domain.text import counted, literal, nearest, one_line, shortened
+from ollim_bot.domain.travel import zone_answer
 from ollim_bot.domain.usage import Price, UsageRow
-from ollim_bot.domain.views import Preview, ViewAnswer
-from ollim_bot.errors import WrongInput
-from ollim_bot.ports import AgentEngine, Clock, StoredSession
+from ollim_bot.domain.views import ViewAnswer
+from ollim_bot.errors import StorageError, WrongInput
+from ollim_bot.ports import (
+    AgentEngine,
+    Clock,
+    IncomingMessage,
+    JobRepositories,
+    Status,
+    StoredSession,
+)
 from ollim_bot.prompts.turns import first_words
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.session_history import KeptHistory
-from ollim_bot.store.steps import end_clear_undo, story_of_fork
+from ollim_bot.store.steps import end_clear_undo, set_by_owner, story_of_fork
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.view_ports import ActingView
 
 UNDO_CLEAR = "undo_clear"
 
@@ -60,14 +78,6 @@ def _left(fork: Fork | None) -> str:
         return ""
     about = f" about “{fork.topic}”" if fork.topic else ""
     return f" The side conversation{about} was left too."
-
-
-async def _queue(
-    state: ConversationState, clock: Clock, surface: str, name: str, arguments: Mapping[str, str]
-) -> None:
-    """Add a command that a button asks for to the inbox."""
-    call = CommandCall(InputId(uuid4().hex), surface, clock.now(), name, arguments)
-    await state.append(Accepted(call.at, call))
 
 
 class ConversationCommands:
@@ -128,7 +138,7 @@ class ConversationCommands:
             return CommandAnswer(texts.UNDO_TOO_LATE, is_error=True)
         await self._turns.interrupt()
         arguments = {"clear": key, "message": message.id}
-        await _queue(self._state, self._clock, surface, UNDO_CLEAR, arguments)
+        await self._state.queue(UNDO_CLEAR, now, surface, arguments)
         return CommandAnswer()
 
     async def undo_clear(self, call: CommandCall) -> CommandChange:
@@ -156,15 +166,7 @@ class ConversationCommands:
 
         return CommandChange(step, after=self._forks.close)
 
-
-class Compaction:
-    def __init__(self, store: Store, forks: Forks, turns: TurnRunner, clock: Clock) -> None:
-        self._store = store
-        self._forks = forks
-        self._turns = turns
-        self._clock = clock
-
-    async def run(self, call: CommandCall) -> str:
+    async def compact(self, call: CommandCall) -> str:
         session_id = self._forks.current.id
         if session_id is None:
             return texts.NOTHING_TO_COMPACT
@@ -195,13 +197,15 @@ _BACKGROUND = (SessionChange.BG_FORK, SessionChange.ISOLATED_BG)
 _MORE_COSTS = "`ollim-bot cost` shows the month, by job and by model."
 
 
-class CostCommands:
+class InquiryCommands:
+    """What was said, what ran, and what it has cost."""
+
     def __init__(self, store: Store, clock: Clock, price: Price) -> None:
         self._store = store
         self._clock = clock
         self._price = price
 
-    async def show(self, _: CommandCall) -> str:
+    async def cost(self, _: CommandCall) -> str:
         now = self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
@@ -222,6 +226,34 @@ class CostCommands:
         if last is not None and percent is not None:
             full = f" The context is {percent}% full ({thousands(last.context)} tokens)."
         return f"Today: {number}, {today.in_words()}.{full}{more}"
+
+    async def search(self, call: CommandCall) -> str:
+        """The best matches, each with its place on the caller's surface if that is known."""
+        wanted = Search(terms_of(call.arguments["words"]), limit=_FOUND + 1)
+
+        def question(tx: Transaction) -> list[tuple[ChatMessage, str]]:
+            found = [each.message for each in tx.messages.search(wanted)]
+            places = [tx.deliveries.refs(each.id).get(call.surface, ()) for each in found]
+            return [(one, next(iter(refs), "")) for one, refs in zip(found, places, strict=True)]
+
+        found, now = await self._store.read(question), self._clock.now()
+        if not found:
+            return "Nothing was said with these words."
+        lines = await asyncio.to_thread(
+            lambda: [_found_line(message, place, wanted.terms, now) for message, place in found]
+        )
+        more = ["There are more. A further word narrows it down."] if len(found) > _FOUND else []
+        return "\n".join([*lines[:_FOUND], *more])
+
+    async def runs(self, _: CommandCall) -> str:
+        rows = await self._store.read(lambda tx: tx.ledger.tail(400))
+        found = History.of(rows).newest_first
+        stories = [story for story in found if story.state is not OccurrenceState.PLANNED]
+        if not stories:
+            return "Nothing has run yet."
+        now = self._clock.now()
+        lines = [_job_line(story, now) for story in stories[:10]]
+        return "\n".join([*lines, "`ollim-bot runs` in a terminal shows more."])
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +291,9 @@ class _Conversation:
         return SessionLine(self.id, self.at, words, self.answers, self.id == current)
 
 
-class SessionCommands:
+class SessionCommands(ActingView[SessionList]):
+    """The commands about earlier conversations, and their view; going back is `/resume`."""
+
     def __init__(
         self,
         engine: AgentEngine,
@@ -291,25 +325,42 @@ class SessionCommands:
             if each.id != self._forks.current.id
         )
         first_left = next((each for each in shown if each.is_left), None)
-        lines = tuple(
-            CardLine(self._line(each), _LEFT if each is first_left else "") for each in shown
-        )
-        note = self._poster.note(Card("Conversations", lines=lines, buttons=tuple(buttons)))
+        lines = []
+        for each in shown:
+            mark = " (this one)" if each.id == self._forks.current.id else ""
+            size = f" · {counted(each.answers, 'answer')}" if each.answers else ""
+            words = f"{self._when(each)} · {each.words or 'no words yet'}{size}{mark}"
+            lines.append(CardLine(words, _LEFT if each is first_left else ""))
+        card = Card("Conversations", lines=tuple(lines), buttons=tuple(buttons))
+        note = self._poster.note(card)
         await self._store.transact(lambda tx: self._poster.add_note(tx, note))
         return ""
 
+    async def look(self, _: Mapping[str, str]) -> SessionList:
+        found = await self.conversations()
+        events = await self._store.read(self.events)
+        current = self._forks.current.id
+        sides = {each.id for each in found if each.topic is not None}
+        lines = [each.line(current) for each in found]
+        return session_list(self._clock.now(), lines, sides, events)
+
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        wanted = SessionId(fields.get("id", ""))
+        if action != RESUME or wanted not in [each.id for each in await self.conversations()]:
+            return ViewAnswer(texts.SESSION_GONE, is_error=True)
+        await self._queue_resume(surface, wanted)
+        return ViewAnswer(go="/")
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, "session", "fork", "session_history")
+
     async def _click(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
-        await self.queue_resume(surface, SessionId(button.data))
+        await self._queue_resume(surface, SessionId(button.data))
         return CommandAnswer()
 
-    async def queue_resume(self, surface: str, session: SessionId) -> None:
+    async def _queue_resume(self, surface: str, session: SessionId) -> None:
         """Go back to the session after the running turn."""
-        await _queue(self._state, self._clock, surface, RESUME, {"id": session})
-
-    @property
-    def current(self) -> SessionId | None:
-        """The session of the open side conversation, or else the main one."""
-        return self._forks.current.id
+        await self._state.queue(RESUME, self._clock.now(), surface, {"id": session})
 
     async def resume(self, call: CommandCall) -> CommandChange:
         """Make another session the main one; an open fork is left, as by `/clear`."""
@@ -373,69 +424,8 @@ class SessionCommands:
 
         return await self._store.read(question)
 
-    def _line(self, conversation: _Conversation) -> str:
-        mark = " (this one)" if conversation.id == self._forks.current.id else ""
-        size = f" · {counted(conversation.answers, 'answer')}" if conversation.answers else ""
-        return f"{self._when(conversation)} · {conversation.words or 'no words yet'}{size}{mark}"
-
     def _when(self, conversation: _Conversation) -> str:
         return describe(conversation.at.replace(second=0, microsecond=0), self._clock.now())
-
-
-class SessionsPanel:
-    """The conversations for the page; going back to one is the command `/resume`."""
-
-    def __init__(self, sessions: SessionCommands, store: Store, clock: Clock) -> None:
-        self._sessions = sessions
-        self._store = store
-        self._clock = clock
-
-    async def look(self, _: Mapping[str, str]) -> SessionList:
-        found = await self._sessions.conversations()
-        events = await self._store.read(self._sessions.events)
-        current = self._sessions.current
-        sides = {each.id for each in found if each.topic is not None}
-        return session_list(
-            self._clock.now(), [each.line(current) for each in found], sides, events
-        )
-
-    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
-        wanted = SessionId(fields.get("id", ""))
-        known = [each.id for each in await self._sessions.conversations()]
-        if action != RESUME or wanted not in known:
-            return ViewAnswer(texts.SESSION_GONE, is_error=True)
-        await self._sessions.queue_resume(surface, wanted)
-        return ViewAnswer(go="/")
-
-    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
-        return Preview()
-
-    def changes(self) -> AsyncIterator[None]:
-        return changes_of(self._store, "session", "fork", "session_history")
-
-
-class SearchCommands:
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-
-    async def search(self, call: CommandCall) -> str:
-        """The best matches, each with its place on the caller's surface if that is known."""
-        wanted = Search(terms_of(call.arguments["words"]), limit=_FOUND + 1)
-
-        def question(tx: Transaction) -> list[tuple[ChatMessage, str]]:
-            found = [each.message for each in tx.messages.search(wanted)]
-            places = [tx.deliveries.refs(each.id).get(call.surface, ()) for each in found]
-            return [(one, next(iter(refs), "")) for one, refs in zip(found, places, strict=True)]
-
-        found, now = await self._store.read(question), self._clock.now()
-        if not found:
-            return "Nothing was said with these words."
-        lines = await asyncio.to_thread(
-            lambda: [_found_line(message, place, wanted.terms, now) for message, place in found]
-        )
-        more = ["There are more. A further word narrows it down."] if len(found) > _FOUND else []
-        return "\n".join([*lines[:_FOUND], *more])
 
 
 def _found_line(message: ChatMessage, place: str, terms: Sequence[Term], now: datetime) -> str:
@@ -466,3 +456,227 @@ def _spoken(
             return one_line(words, _LONGEST_TOPIC)
         at = parents.get(at)
     return ""
+
+
+# The label of the welcome's button, which the log also shows as the owner's message.
+SET_UP = "Set up"
+
+
+_HOW_TO_CHANGE = "`/config KEY VALUE` changes one, `/config KEY` says what it takes."
+_BUILT_IN_ANSWERS = "The built-in model answers until a real one is connected."
+_KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
+
+
+class SettingCommands:
+    """`default_zone` is the time zone while the configuration names none.
+
+    `status` is what the surfaces show.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        repositories: JobRepositories,
+        clock: Clock,
+        default_zone: tzinfo,
+        status: Callable[[], Status],
+    ) -> None:
+        self._store = store
+        self._repositories = repositories
+        self._clock = clock
+        self._default_zone = default_zone
+        self._status = status
+
+    async def config(self, call: CommandCall) -> str:
+        arguments = call.arguments
+        if "key" not in arguments:
+            config = await self._read()
+            lines = [f"- {_line(config, key)}" for key in CONFIG_KEYS]
+            return "\n".join([*lines, "", _HOW_TO_CHANGE])
+        key = arguments["key"].replace("-", "_")
+        if key not in CONFIG_KEYS:
+            meant = nearest(key, CONFIG_KEYS)
+            hint = f"Did you mean `{meant}`?" if meant else "`/config` shows them all."
+            raise WrongInput(f"There is no setting `{arguments['key']}`. {hint}")
+        if "value" not in arguments:
+            config = await self._read()
+            return f"{_line(config, key)}.\nIt takes {CONFIG_KEYS[key].takes}."
+        return await self.change(Changer.CHAT, key, arguments["value"])
+
+    async def model(self, call: CommandCall) -> str:
+        arguments = call.arguments
+        if "name" not in arguments:
+            config, status = await self._read(), self._status()
+            model = "" if status.model == "default" else f", with {status.model}"
+            who = _BUILT_IN_ANSWERS if status.is_offline else f"{status.provider} answers{model}."
+            takes = CONFIG_KEYS["model.main"].takes
+            return f"{who} Model: {config.in_words('model.main')}. It takes {takes}."
+        told = await self.change(Changer.CHAT, "model.main", arguments["name"])
+        if self._status().is_offline:
+            return f"{told} {_BUILT_IN_ANSWERS}"
+        is_known = arguments["name"].lower() in _KNOWN_MODELS
+        return told if is_known else f"{told} It is taken as a full model id."
+
+    async def thinking(self, call: CommandCall) -> str:
+        arguments = call.arguments
+        if "mode" not in arguments:
+            config = await self._read()
+            takes = CONFIG_KEYS["thinking.main"].takes
+            return f"Thinking: {config.thinking_main}. It takes {takes}."
+        return await self.change(Changer.CHAT, "thinking.main", arguments["mode"])
+
+    async def _read(self) -> RuntimeConfig:
+        return await self._store.read(lambda tx: tx.config.get())
+
+    async def change(self, by: Changer, key: str, value: str | None) -> str:
+        """Set it, or its default for None, and say what has changed; raises `WrongInput`."""
+        if key == "timezone":
+            return await self._set_zone(by, value)
+
+        def step(tx: Transaction) -> tuple[str, str]:
+            config = tx.config.get()
+            wanted = config.defaults.in_words(key) if value is None else value
+            changed = set_by_owner(tx, by, key, wanted)
+            return config.in_words(key), changed.in_words(key)
+
+        old, new = await self._store.transact(step)
+        return f"{key} is {new} already." if old == new else f"{key} is now {new} (it was {old})."
+
+    async def _set_zone(self, by: Changer, value: str | None) -> str:
+        jobs: list[ScheduledJob] = []
+
+        def read() -> None:
+            # An unreadable repository must not prevent the change.
+            with suppress(StorageError):
+                jobs.extend(one.item for one in self._repositories.routines.all())
+                jobs.extend(one.item for one in self._repositories.reminders.all())
+
+        await asyncio.to_thread(read)
+        now = self._clock.now()
+
+        def step(tx: Transaction) -> str:
+            config = set_by_owner(tx, by, "timezone", value)
+            return zone_answer(jobs, now, config.timezone, self._default_zone, tx.ledger.has)
+
+        return await self._store.transact(step)
+
+    async def ping_budget(self, call: CommandCall) -> str:
+        """Set the given limits and show all of them; raises `WrongInput`."""
+        arguments = call.arguments
+        now = self._clock.now()
+
+        def after(budget: PingBudget) -> PingBudget:
+            if not arguments:
+                return budget.refilled(now)
+            capacity = _number(arguments.get("capacity"), budget.capacity)
+            rate = _number(arguments.get("refill_rate"), budget.refill_rate_minutes)
+            return budget.resized(now, capacity=capacity, refill_rate_minutes=rate)
+
+        budget = await self._store.transact(lambda tx: tx.budget.change(after))
+        many = "1 ping" if budget.capacity == 1 else f"{budget.capacity} pings"
+        limits = f"It holds {many} at most, and gets one more every"
+        return f"{budget.full_status(now)}\n{limits} {budget.refill_rate_minutes} min."
+
+
+def _line(config: RuntimeConfig, key: str) -> str:
+    mark = " (changed)" if key in config.changed() else ""
+    return f"`{key}` {config.shown(key)}{mark}: {CONFIG_KEYS[key].about}"
+
+
+_MEANS: Mapping[PermissionMode, str] = {
+    PermissionMode.DONT_ASK: "what is not allowed beforehand is refused",
+    PermissionMode.DEFAULT: "you are asked about what is not allowed beforehand",
+    PermissionMode.ACCEPT_EDITS: "files are written without asking, you are asked about the rest",
+    PermissionMode.BYPASS: "nothing is asked, only what is out of reach always is refused",
+}
+_BY_NAME: Mapping[str, PermissionMode] = {mode.lower(): mode for mode in PermissionMode}
+
+
+class PermissionCommands:
+    def __init__(self, approvals: Approvals, careful: CarefulTimes) -> None:
+        self._approvals = approvals
+        self._careful = careful
+
+    async def permissions(self, call: CommandCall) -> str:
+        """Set the given mode, or show the current one; raises `WrongInput`.
+
+        A card shows what makes the conversation careful now, with the button that ends it.
+        """
+        arguments = call.arguments
+        if "mode" in arguments:
+            wanted = _BY_NAME.get(arguments["mode"].strip().lower())
+            if wanted is None:
+                known = ", ".join(PermissionMode)
+                raise WrongInput(
+                    f"There is no mode `{arguments['mode']}`. It takes one of {known}."
+                )
+            await self._approvals.set_mode(wanted)
+            return (
+                f"Mode: `{wanted}` ({_MEANS[wanted]}), until `/clear` or a restart. "
+                f"`/config permission_mode {wanted}` sets it for good."
+            )
+        await self._careful.show(call)
+        mode = await self._approvals.mode()
+        granted = await asyncio.to_thread(self._approvals.granted)
+        lines = [f"Mode: `{mode}` ({_MEANS[mode]}). It takes {', '.join(PermissionMode)}."]
+        if granted:
+            lines.append("You have allowed, until `/clear`:")
+            lines += [f"- `{pattern}`" for pattern in granted]
+        else:
+            lines.append("You have allowed nothing with 🔓.")
+        return "\n".join(lines)
+
+
+def _number(word: str | None, before: int) -> int:
+    """The number; 0, which is not a valid limit, for any other word."""
+    if word is None:
+        return before
+    is_number = word.isascii() and word.isdecimal() and len(word) <= 9
+    return int(word) if is_number else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCommands:
+    """`doctor` examines the installation; `restart` restarts the whole bot; `update` updates it.
+
+    `newer_version` is one that is known to exist.
+    """
+
+    doctor: Callable[[], Awaitable[str]]
+    restart_bot: Callable[[], None]
+    update: Callable[[], Awaitable[str]]
+    newer_version: Callable[[], Awaitable[str | None]]
+    set_up_prompt: str
+    receive: Callable[[IncomingMessage], Awaitable[ChatMessage]]
+
+    async def set_up(self, call: CommandCall) -> str:
+        """Ask the set-up questions, as a click on the button of the welcome does.
+
+        Returns when the prompt is accepted. Raises `OllimError` if it cannot be stored.
+        """
+        name = InputId(f"{OF_SET_UP}{uuid4().hex}")
+        await self.receive(IncomingMessage(name, call.surface, self.set_up_prompt, button=SET_UP))
+        return ""
+
+    async def version(self, _: CommandCall) -> str:
+        present, newer = f"ollim-bot {__version__}", await self.newer_version()
+        return f"{present}. {newer} is there; `/update` puts it in place." if newer else present
+
+    async def restart(self, _: CommandCall) -> str:
+        self.restart_bot()
+        return texts.RESTARTING
+
+
+def _job_line(story: RunStory, now: datetime) -> str:
+    name, note = _short(story.title), _short(reason(story, now))
+    state = in_words(story.state) if story.state else "begun"
+    state = "delivered" if story.is_delivered else state
+    fired = describe(story.fired.replace(second=0, microsecond=0), now)
+    by_hand = ", by hand" if story.occurrence.manual else ""
+    notes = "; ".join(each for each in (part_in_words(story.occurrence), note) if each)
+    return f"- {fired}{by_hand}: {name}, {state}" + (f" ({notes})" if notes else "")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split()).removesuffix(".")
+    return shortened(line, 120)

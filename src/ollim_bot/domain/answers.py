@@ -1,56 +1,35 @@
-"""What the owner's words say of a due item, and what an Undo of the answer says."""
+"""Answers to due items: in words, and as a change keeps them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from ollim_bot.domain.due_items import DueItem, Settlement, done, let_go, not_today, snoozed_until
 from ollim_bot.domain.moments import describe, midnight_after
 from ollim_bot.domain.occurrences import Answer
-from ollim_bot.domain.overviews import next_moment
 from ollim_bot.domain.phrases.moment import is_moment, parse_moment
+from ollim_bot.domain.schedule import next_moment
 
 if TYPE_CHECKING:
     from ollim_bot.domain.schedule import ScheduledJob, Skips
 
-_WORDS: Mapping[str, frozenset[str]] = {
-    "done": frozenset(
-        (
-            "done",
-            "all done",
-            "done it",
-            "its done",
-            "did",
-            "did it",
-            "did that",
-            "had it",
-            "i had it",
-            "i did",
-            "i did it",
-            "just did",
-            "just did it",
-            "finished",
-            "taken",
-            "took it",
-            "i took it",
-            "took them",
-            "i took them",
-            "just took it",
-            "already did",
-            "already done",
-        )
+
+_WORDS: Mapping[str, Sequence[str]] = {
+    "done": (
+        *("done", "all done", "done it", "its done", "already done", "finished", "had it"),
+        *("i had it", "did", "did it", "did that", "i did", "i did it", "just did", "just did it"),
+        *("already did", "taken", "took it", "i took it", "just took it", "took them"),
+        "i took them",
     ),
-    "later": frozenset(("later", "not now", "a bit later", "remind me later", "in a bit")),
-    "not today": frozenset(("not today", "another day", "some other day", "tomorrow")),
-    "let go": frozenset(("skip", "skip it", "skipped", "let it go", "never mind", "nevermind")),
+    "later": ("later", "not now", "a bit later", "remind me later", "in a bit"),
+    "not today": ("not today", "another day", "some other day", "tomorrow"),
+    "let go": ("skip", "skip it", "skipped", "let it go", "never mind", "nevermind"),
 }
 
-
 _ENDS = ".!… "
-
 
 _UNDO = re.compile(
     r"(?:(?:ok|no|oh|oops|please|actually|wait|sorry)[ ,]+)*"
@@ -58,16 +37,13 @@ _UNDO = re.compile(
     re.IGNORECASE,
 )
 
-
 _COURTESY = re.compile(r"^(?:ok(?:ay)?|yes|yep|no|sorry),? |,? (?:please|thanks|thank you)$")
-
 
 _BEFORE_A_MOMENT = re.compile(
     r"^(?:(?:remind me(?: again)?|again|make it|give me"
     r"|(?:snooze|push|move|postpone|delay|shift)(?: (?:it|this|that))?) )?(?:back )?"
     r"(?:(?:for|to|until|till|by) )?"
 )
-
 
 _MORE = re.compile(r"\banother | more\b")
 
@@ -160,7 +136,7 @@ def state_words(text: str | None, now: datetime) -> str:
     said = settlement_in(text)
     if said is None or said.until is None:
         return state
-    return f"{_STATES[said.answer]} {describe(said.until.replace(second=0), now)}"
+    return f"{_STATES[said.answer]} {describe(said.until, now)}"
 
 
 def why_not_undone(item: DueItem, now: datetime, job: ScheduledJob | None, skips: Skips) -> str:
@@ -179,6 +155,6 @@ def why_not_undone(item: DueItem, now: datetime, job: ScheduledJob | None, skips
     if item.has_later or (following is not None and following.astimezone(UTC) <= moment):
         return f"The next moment of {title} has come since, so this answer stays."
     if moment >= midnight_after(answered).astimezone(UTC):
-        when = describe(answered.replace(second=0, microsecond=0), now)
+        when = describe(answered, now)
         return f"An answer can be taken back until midnight; {title} was answered {when}."
     return ""

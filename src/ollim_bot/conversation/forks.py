@@ -1,41 +1,55 @@
-"""The cards and notes that show a fork to the owner, who knows it as a side conversation."""
+"""Forks, which the owner knows as side conversations: each is a branch with one of three ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from uuid import uuid4
 
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.buttons import Action, Uses, nothing
 from ollim_bot.conversation.chat_sessions import ChatSession, MainSession, Spec, replace_session
 from ollim_bot.conversation.message_poster import MessagePoster, context_of
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, as_number
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.digest import OF_DIGEST
 from ollim_bot.domain.forks import (
     TOPIC,
     Discard,
     Fork,
     ForkExit,
+    ForkMessage,
     ForkStatus,
+    IdleAction,
     Report,
     Save,
     end_id,
     end_title,
     entry_id,
+    fork_of,
     lookup_fork_session,
 )
 from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.inbox import Accepted, ForkOrigin, OwnerMessage, ProgramTurn
-from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.inbox import (
+    Accepted,
+    CommandCall,
+    ForkOrigin,
+    InputId,
+    OwnerMessage,
+    ProgramTurn,
+    ProgramTurnReason,
+)
+from ollim_bot.domain.runs import EnterFork, Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.session_list import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionEvent
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_message
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.errors import SessionLost
+from ollim_bot.errors import SessionLost, WrongInput
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
 from ollim_bot.prompts.context import READ_ONLY
 from ollim_bot.store.messages import MAIN, Sender
@@ -101,15 +115,8 @@ def refused_card(fork: Fork, obstacle: str) -> Card:
     )
 
 
-def idle_note(limit: timedelta) -> str:
-    minutes = max(1, int(limit.total_seconds() // 60))
-    span = "a minute" if minutes == 1 else f"{minutes} minutes"
-    return f"Nothing was said here for {span}. After {span} more, a summary is kept and it ends."
-
-
 def _cut(text: str, longest: int) -> str:
-    line = " ".join(text.split())
-    return shortened(line, longest)
+    return shortened(" ".join(text.split()), longest)
 
 
 _POLICY = RunPolicy(RunKind.FORK, MAIN_TOOLS)
@@ -138,8 +145,7 @@ class ForkSession(ChatSession):
         spec: Spec,
         tools: Toolset,
     ) -> None:
-        super().__init__(engine, clock, spec=spec, tools=tools)
-        self._state = state
+        super().__init__(engine, state, clock, spec=spec, tools=tools)
         self._poster = poster
 
     @property
@@ -192,25 +198,17 @@ class ForkSession(ChatSession):
         assert self._state.fork is not None
         return self._state.fork
 
-    async def _opened(self, spec: SessionSpec) -> AgentSession:
-        if self._fork.session is not None:
-            try:
-                return await self._enter(replace(spec, resume=self._fork.session))
-            except SessionLost:
-                await self.close()
-                await self._state.transact(self.forgetting())
-        self._begun = SessionId(str(uuid4()))
-        new = replace(spec, begin=self._begun)
+    async def _begin(self, spec: SessionSpec) -> AgentSession:
         parent = self._fork.parent
         try:
-            return await self._enter(replace(new, branch_of=parent))
+            return await self._enter(replace(spec, branch_of=parent))
         except SessionLost:
             if parent is None:
                 raise
             # The fork loses its history, but the owner gets an answer.
             step = self._losing(lambda fork: replace(fork, resumed_at=None))
             await self._state.transact(step)
-            return await self._enter(new)
+            return await self._enter(spec)
 
     async def _named(self, session_id: SessionId) -> None:
         if self._fork.session == session_id:
@@ -385,9 +383,6 @@ class Forks:
         self._set_entry(tx, fork, is_open=True)
         tx.fork.put(fork.touched(now))
 
-    def obstacle_to_saving(self, fork: Fork) -> str:
-        return fork.obstacle_to_saving(self._state.session)
-
     async def post_card(self, message_id: MessageId, card: Card) -> None:
         now = self._clock.now()
         await self._state.transact(lambda tx: self._add_card(tx, message_id, card, now))
@@ -421,16 +416,6 @@ class Forks:
         self._poster.add_to_log(tx, replace(entry, card=entry.card._replace(buttons=buttons)))
 
 
-def _number_of(message_id: MessageId, tx: Transaction) -> int | None:
-    """The number under which a fork is known as the sender; None if no fork sent the message."""
-    if not message_id.startswith(OF_DIGEST):
-        return as_number(message_id)
-    # Only a digest with one line has a sender.
-    logged = tx.messages.logged(message_id)
-    has_fork = logged is not None and logged.sender.fork is not None
-    return as_number(message_id.removeprefix(OF_DIGEST)) if has_fork else None
-
-
 class Replies:
     """Routes a reply to a message of a fork or of a background run into a fork of its own."""
 
@@ -450,10 +435,19 @@ class Replies:
 
     async def origin(self, reply_to: MessageId) -> ForkOrigin | None:
         """The fork or background run that sent the message; None for the main session."""
-        number = await self._store.read(partial(_number_of, reply_to))
+
+        def question(tx: Transaction) -> tuple[int | None, Sequence[ForkMessage]]:
+            """The number under which a fork is known as the sender, and all that are known."""
+            records, is_digest = tx.fork_messages.get(), reply_to.startswith(OF_DIGEST)
+            logged = tx.messages.logged(reply_to) if is_digest else None
+            # Only a digest with one line has a sender.
+            if is_digest and (logged is None or logged.sender.fork is None):
+                return None, records
+            return as_number(reply_to.removeprefix(OF_DIGEST)), records
+
+        number, records = await self._store.read(question)
         if number is None:
             return None
-        records = await self._store.read(lambda tx: tx.fork_messages.get())
         now = self._clock.now()
         found = lookup_fork_session(records, number, now.timestamp())
         if found.record is None:
@@ -466,25 +460,258 @@ class Replies:
         """Open a fork for a reply that needs one; returns notes for the owner."""
         notes: list[str] = []
         for message in replies:
-            if message.origin is not None:
-                notes += await self._route(message, message.origin)
+            fork, origin = self._forks.open, message.origin
+            if origin is None:
+                continue
+            if fork is not None:
+                is_its_own = message.id == fork.id or origin.session == fork.session
+                notes += [] if is_its_own else [TAKEN_HERE]
+            elif origin.is_expired:
+                notes.append(EXPIRED)
+            elif origin.session != self._state.session and await self._engine.knows(origin.session):
+                # One that once became the main conversation has no fork of its own either.
+                events = await self._store.read(lambda tx: tx.session_history.all())
+                swapped = {e.session_id for e in events if e.event is SessionChange.SWAPPED}
+                if origin.session not in swapped:
+                    await self._forks.enter(message.id, origin=origin)
         return tuple(dict.fromkeys(notes))
 
-    async def _route(self, message: OwnerMessage, origin: ForkOrigin) -> Sequence[str]:
-        fork = self._forks.open
-        if fork is not None:
-            is_its_own = message.id == fork.id or origin.session == fork.session
-            return [] if is_its_own else [TAKEN_HERE]
-        if origin.is_expired:
-            return [EXPIRED]
-        is_known = await self._engine.knows(origin.session)
-        if is_known and not await self._is_main(origin.session):
-            await self._forks.enter(message.id, origin=origin)
-        return []
 
-    async def _is_main(self, session: SessionId) -> bool:
-        """Whether the session is, or once became, the main conversation."""
-        if session == self._state.session:
-            return True
-        events = await self._store.read(lambda tx: tx.session_history.all())
-        return any((e.session_id, e.event) == (session, SessionChange.SWAPPED) for e in events)
+ENTER, SAVE, REPORT, EXIT, IDLE = "fork", "fork_save", "fork_report", "fork_exit", "fork_idle"
+
+_NOBODY = ""
+
+
+class ForkRequests:
+    """Queues commands about forks in the inbox, also that of a fork at its idle limit."""
+
+    def __init__(self, state: ConversationState, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+
+    async def put(self, name: str, *, surface: str = _NOBODY, **arguments: str) -> None:
+        await self._state.queue(name, self._clock.now(), surface, arguments)
+
+    async def want(self, intent: Intent) -> None:
+        """Queue what the agent asked for, to run after the agent's current turn."""
+        if isinstance(intent, EnterFork):
+            idle = {} if intent.idle_minutes is None else {"idle_minutes": str(intent.idle_minutes)}
+            await self._put_unless_waiting(ENTER, topic=intent.topic, **idle)
+            return
+        fork = self._state.fork
+        if fork is None:
+            return
+        match intent:
+            case Save():
+                await self.put(SAVE, fork=fork.id, is_asked="yes")
+            case Report(summary, untrusted):
+                await self.put(REPORT, fork=fork.id, summary=summary, untrusted=untrusted)
+            case Discard():
+                await self.put(EXIT, fork=fork.id)
+
+    def call(
+        self, name: InputId, command: str, surface: str = _NOBODY, **arguments: str
+    ) -> CommandCall:
+        return CommandCall(name, surface, self._clock.now(), command, arguments)
+
+    async def _put_unless_waiting(self, name: str, **arguments: str) -> None:
+        call = self.call(InputId(uuid4().hex), name, **arguments)
+
+        def step(tx: Transaction) -> None:
+            waiting = tx.inbox.get().waiting
+            if not any(isinstance(each, CommandCall) and each.name == name for each in waiting):
+                tx.inbox.append(Accepted(call.at, call))
+
+        await self._state.transact(step)
+
+    async def run(self) -> None:
+        """Queue the command for a fork at its idle limit, once no turn runs; until cancelled."""
+
+        async def next_fork() -> None:
+            """Wait until the open fork, or a field of it, has changed."""
+            before = self._state.fork
+            while self._state.fork == before:
+                await self._state.changed.wait()
+
+        while True:
+            change = asyncio.ensure_future(next_fork())
+            alarm = asyncio.ensure_future(self._alarm())
+            try:
+                await asyncio.wait({change, alarm}, return_when=asyncio.FIRST_COMPLETED)
+                if alarm.done():
+                    alarm.result()
+                    await change
+            finally:
+                change.cancel()
+                alarm.cancel()
+
+    async def _alarm(self) -> None:
+        fork = self._state.fork
+        if fork is None:
+            await asyncio.Event().wait()
+            return
+        while fork.verdict(now := self._clock.now()) is IdleAction.KEEP:
+            if fork.last_activity > now:
+                # The clock was set back, which must not prolong the fork.
+                await self._state.transact(
+                    lambda tx: change_fork(tx, lambda fork: fork.rested(tx.now))
+                )
+                return
+            await self._clock.sleep(max(fork.remaining(now).total_seconds(), 0.001))
+        while not self._state.is_quiet:
+            await self._clock.sleep(5.0)
+        await self._put_unless_waiting(IDLE, fork=fork.id)
+
+
+class ForkCommands:
+    """Runs the commands about forks, and answers the buttons of their cards.
+
+    A command that names a fork that is not open does nothing. `stop` ends the answer that is being
+    written.
+    """
+
+    def __init__(
+        self,
+        forks: Forks,
+        requests: ForkRequests,
+        state: ConversationState,
+        poster: MessagePoster,
+        clock: Clock,
+        stop: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._forks = forks
+        self._requests = requests
+        self._state = state
+        self._poster = poster
+        self._clock = clock
+        self._stop = stop
+        self.steps: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
+            SAVE: self._save,
+            REPORT: self._report,
+            EXIT: self._exit,
+            IDLE: self._look,
+        }
+        self.actions: Mapping[str, Action] = {
+            "fork_save": Action(self._putting(SAVE), Uses.NOTHING),
+            "fork_report": Action(self._putting(REPORT), Uses.NOTHING),
+            "fork_exit": Action(self._press_exit, Uses.NOTHING),
+            "fork_save_confirm": Action(self._putting(SAVE), Uses.ALL),
+            "fork_save_dismiss": Action(nothing, Uses.ALL),
+        }
+
+    async def enter(self, call: CommandCall) -> str:
+        fork = self._forks.open
+        if fork is not None and fork.id != call.id:
+            raise WrongInput(ALREADY_OPEN)
+        topic = " ".join(call.arguments.get("topic", "").split())
+        idle = call.arguments.get("idle_minutes")
+        first = self._turn(call, call.id, ProgramTurnReason.FORK_STARTED, topic)
+        minutes = int(idle) if idle else None
+        await self._forks.enter(call.id, topic=topic, idle_minutes=minutes, first=first)
+        return ""
+
+    async def _save(self, call: CommandCall) -> str:
+        fork = self._named(call)
+        if fork is None:
+            return ""
+        if obstacle := fork.obstacle_to_saving(self._state.session):
+            card = refused_card(fork, obstacle)
+            await self._forks.post_card(MessageId(f"fork-refused-{call.id}"), card)
+        elif "is_asked" in call.arguments:
+            card = confirm_card(fork)
+            await self._forks.post_card(MessageId(f"fork-confirm-{call.id}"), card)
+        else:
+            await self._forks.end(Save())
+        return ""
+
+    async def _report(self, call: CommandCall) -> str:
+        fork = self._named(call)
+        if fork is None:
+            return ""
+        if report := _report_in(call.arguments):
+            await self._forks.end(report)
+        elif "is_last" in call.arguments:
+            # The agent's newest summary, from a waiting report command or from the fork.
+            calls = (each for each in self._state.inbox.waiting if isinstance(each, CommandCall))
+            asked = (call.arguments for call in calls if call.name == REPORT)
+            about_it = (_report_in(given) for given in asked if given.get("fork") == fork.id)
+            await self._forks.end(next(filter(None, about_it), Report(fork.summary)))
+        elif not fork.has_answered:
+            raise WrongInput(NOTHING_ANSWERED)
+        elif not any(
+            isinstance(each, ProgramTurn) and each.occasion is ProgramTurnReason.FORK_REPORT
+            for each in self._state.inbox.waiting
+        ):
+            turn = self._turn(call, fork.id, ProgramTurnReason.FORK_REPORT)
+            name = InputId(f"last-{call.id}")
+            last = self._requests.call(name, REPORT, fork=fork.id, is_last="yes")
+            # Queue the end at once, so that the fork ends even if the agent leaves no summary.
+            await self._state.append(Accepted(turn.at, turn), Accepted(last.at, last))
+        return ""
+
+    async def _exit(self, call: CommandCall) -> str:
+        if self._named(call) is not None:
+            await self._forks.end(Discard())
+        return ""
+
+    async def _look(self, call: CommandCall) -> str:
+        fork = self._named(call)
+        if fork is None:
+            return ""
+        now = self._clock.now()
+        match fork.verdict(now):
+            case IdleAction.PROMPT:
+                minutes = max(1, int(fork.idle_limit.total_seconds() // 60))
+                span = "a minute" if minutes == 1 else f"{minutes} minutes"
+                said = f"Nothing was said here for {span}. After {span} more, a summary is kept"
+                note = self._poster.note(f"{said} and it ends.", name=f"fork-idle-{call.id}")
+                turn = self._turn(call, fork.id, ProgramTurnReason.FORK_IDLE)
+
+                def prompt(tx: Transaction) -> None:
+                    self._poster.add_note(tx, note)
+                    tx.inbox.append(Accepted(turn.at, turn))
+                    change_fork(tx, lambda fork: fork.prompted(now))
+
+                await self._state.transact(prompt)
+            case IdleAction.CLOSE:
+                await self._forks.end(Report(fork.summary))
+            case IdleAction.KEEP:
+                pass
+        return ""
+
+    def _named(self, call: CommandCall) -> Fork | None:
+        fork = self._forks.open
+        return fork if fork is not None and fork.id == call.arguments.get("fork") else None
+
+    def _turn(
+        self, call: CommandCall, fork: str, occasion: ProgramTurnReason, topic: str = ""
+    ) -> ProgramTurn:
+        name = InputId(f"{occasion}-{call.id}")
+        return ProgramTurn(name, _NOBODY, self._clock.now(), occasion, fork, topic)
+
+    def _putting(
+        self, command: str
+    ) -> Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]:
+        async def put(surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
+            fork = self._state.fork
+            if fork is None or fork.id != (button.data or fork_of(message.id)):
+                return CommandAnswer(texts.BUTTON_USED, is_error=True)
+            await self._requests.put(command, surface=surface, fork=fork.id)
+            return CommandAnswer()
+
+        return put
+
+    async def _press_exit(
+        self, surface: str, message: ChatMessage, button: Button
+    ) -> CommandAnswer:
+        """Leave at once, except before the first answer: that answer is waited for."""
+        answer = await self._putting(EXIT)(surface, message, button)
+        fork = self._state.fork
+        if not answer.is_error and fork is not None and fork.has_answered:
+            await self._stop()
+        return answer
+
+
+def _report_in(given: Mapping[str, str]) -> Report | None:
+    summary = given.get("summary")
+    return Report(summary, given.get("untrusted", "")) if summary else None

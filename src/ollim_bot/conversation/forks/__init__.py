@@ -1,1 +1,0 @@
-"""Interactive forks: branches of the conversation, each with one of three ends."""
