@@ -102,6 +102,40 @@ def test_that_passes(number, tmp_path):
     assert "has ended with 7 while it ran test_some.py::test_that_ends_its_process" in output
 
 
+def test_a_test_that_hangs_is_ended_and_fails_and_says_where_it_was(runner: Runner) -> None:
+    output = runner.failed("""
+import signal
+from tests import workers
+
+workers.LONGEST = 3.0
+
+def test_that_hangs():
+    signal.pause()
+
+@pytest.mark.parametrize("number", range(20))
+def test_that_passes(number):
+    pass
+""")
+    assert "1 failed, 20 passed" in output
+    assert "has ended with -6 while it ran test_some.py::test_that_hangs" in output
+    assert "in test_that_hangs" in output
+
+
+def test_a_worker_that_does_not_end_is_ended(runner: Runner) -> None:
+    output = runner.failed("""
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from tests import workers
+
+workers.LONGEST_END = 1.0
+
+def test_that_leaves_a_thread():
+    ThreadPoolExecutor().submit(threading.Event().wait)
+""")
+    assert "Worker 0 does not get on, and is ended." in output
+    assert "leaves behind the thread" in output
+
+
 _FAILS_ONCE = """
 def {name}(request):
     seen = request.config.rootpath / "{name}"

@@ -32,6 +32,9 @@ _NUMBER = "OLLIM_BOT_TEST_WORKER"
 # More failures than these are no accident, so no test is run again then.
 MOST_SECOND_TRIES = 20
 _SLOWEST_SHOWN = 100
+# In seconds: how long a test may take, and the end of a worker, before it is ended.
+LONGEST, LONGEST_OF_MINUTES, LONGEST_END = 900.0, 5400.0, 120.0
+_LOOK_EVERY, _LAST_WORDS = 1.0, 5.0
 
 Serialized = dict[str, object]
 
@@ -159,18 +162,23 @@ class WorkerPool:
 
     def _wait(self, session: pytest.Session) -> None:
         by_connection = {each.connection: each for each in self._workers}
-        for ready in wait(list(by_connection)):
+        for ready in wait(list(by_connection), timeout=_LOOK_EVERY):
             assert isinstance(ready, Connection)
             worker = by_connection[ready]
             received = _received(ready)
             if received is None:
                 self._replace_crashed(session, worker)
                 continue
+            worker.began = time.monotonic()
             test, (reports, seconds) = worker.running.popleft(), received
             name = session.items[test].nodeid
             self._seconds[name] = self._seconds.get(name, 0.0) + seconds
             self._take(session, test, reports)
             worker.send(None if _is_over(session) else self._next(worker))
+        for worker in self._workers:
+            if time.monotonic() - worker.began > _longest(session, worker):
+                _say(session, f"Worker {worker.number} does not get on, and is ended.")
+                worker.end_stuck()
 
     def _take(self, session: pytest.Session, test: int, reports: list[Serialized]) -> None:
         """Log the reports; those of a real test that failed wait for its second try.
@@ -239,6 +247,7 @@ class _Worker:
         self.connection, theirs = _FORK.Pipe()
         self.file: deque[int] = deque()
         self.running: deque[int] = deque()
+        self.began = time.monotonic()
         ours = [*of_others, self.connection]
         self.process = ForkProcess(target=_work, args=(session, theirs, ours, number, prepare))
         self.process.start()
@@ -250,6 +259,16 @@ class _Worker:
         # A worker that has crashed or is about to end is found by the next wait.
         with suppress(OSError):
             self.connection.send(test)
+
+    def end_stuck(self) -> None:
+        """End the process with all below it; its last words say what its threads did."""
+        pid = self.process.pid
+        assert pid is not None
+        below = [*processes_below(pid)]
+        os.kill(pid, signal.SIGABRT)
+        self.process.join(_LAST_WORDS)
+        end_processes(below)
+        self.process.join()
 
 
 def _work(
@@ -337,6 +356,14 @@ def _error(config: pytest.Config, reports: Sequence[Serialized]) -> str:
             text = str(report.longrepr) if crash is None else str(crash.message)
             return " ".join(text.split())[:300]
     return "no error"
+
+
+def _longest(session: pytest.Session, worker: _Worker) -> float:
+    if not worker.running:
+        return LONGEST_END
+    item = session.items[worker.running[0]]
+    takes_minutes = any(item.get_closest_marker(mark) for mark in ("minutes", "chaos"))
+    return LONGEST_OF_MINUTES if takes_minutes else LONGEST
 
 
 def _is_over(session: pytest.Session) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import threading
 from concurrent.futures import thread as pool_threads
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import wraps
 from heapq import heappop, heappush
 from itertools import count
+from typing import Any
 from weakref import WeakSet
 
 from ollim_bot.domain.moments import instant
@@ -33,17 +33,48 @@ async def run_ready_tasks(at_most: int = _TURNS_TO_SETTLE) -> None:
             return
 
 
+_in_pools: set[pool_threads._WorkItem[Any]] = set()
+"""What pools have been given and have not finished."""
+
+
+def _follow_pools() -> None:
+    """Note what pools are given, and its end: the frames of other threads cannot be read safely."""
+    item = pool_threads._WorkItem
+    make, run = item.__init__, item.run
+
+    @wraps(make)
+    def noted(self: pool_threads._WorkItem[Any], *arguments: Any, **named: Any) -> None:
+        make(self, *arguments, **named)
+        _in_pools.add(self)
+
+    @wraps(run)
+    def finished(self: pool_threads._WorkItem[Any], *arguments: Any, **named: Any) -> None:
+        try:
+            run(self, *arguments, **named)
+        finally:
+            _in_pools.discard(self)
+
+    item.__init__, item.run = noted, finished  # type: ignore[method-assign]
+
+
+_follow_pools()
+
+
+def _working() -> set[pool_threads._WorkItem[Any]]:
+    """A copy, which is one instruction, since threads change the set meanwhile."""
+    return {item for item in _in_pools.copy() if not item.future.cancelled()}
+
+
 class PoolThreads:
-    """The threads of pools, but for those that a test holds: these work for a third of a second."""
+    """The work of pools, but for what a test holds: this has taken a third of a second."""
 
     def __init__(self) -> None:
-        self._held: WeakSet[threading.Thread] = WeakSet()
+        self._held: WeakSet[pool_threads._WorkItem[Any]] = WeakSet()
         self._looks = 0
 
     def look(self) -> bool:
         """Return whether a thread works, to be asked again after a millisecond if one does."""
-        working = _working_threads()
-        self._held.intersection_update(working)
+        working = _working()
         if not working.difference(self._held):
             self._looks = 0
             return False
@@ -54,7 +85,7 @@ class PoolThreads:
 
     def is_idle(self) -> bool:
         """Return whether no thread works, those that a test holds included."""
-        return not _working_threads()
+        return not _working()
 
 
 _pool_threads = PoolThreads()
@@ -71,21 +102,6 @@ async def settle() -> None:
         looks += 1
         await asyncio.sleep(0 if looks < _QUICK_LOOKS else 0.001)
         await run_ready_tasks()
-
-
-def _working_threads() -> set[threading.Thread]:
-    """The threads of pools that have something to do, be it begun or not."""
-    frames, working = sys._current_frames(), set()
-    for thread in threading.enumerate():
-        # Only private parts of the pools tell; `None` for threads of no pool.
-        waiting = pool_threads._threads_queues.get(thread)
-        if waiting is None or thread.ident is None:
-            continue
-        frame = frames.get(thread.ident)
-        is_idle = frame is not None and frame.f_code is pool_threads._worker.__code__
-        if not (is_idle and waiting.empty()):
-            working.add(thread)
-    return working
 
 
 def off_the_second(moment: datetime) -> datetime:
