@@ -71,7 +71,6 @@ from ollim_bot.conversation.views import (
     HealthPage,
     MoneyView,
     PhoneSettings,
-    ReadHeartbeat,
     RunListView,
     RunView,
     SettingPage,
@@ -112,7 +111,7 @@ from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.day_receipts import TodayReceipts
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import HeartbeatFile, ReadHeartbeat
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import JobFileChanges, JobFolders

@@ -68,6 +68,7 @@ from ollim_bot.store.changes import (
 )
 from ollim_bot.store.cost_reports import costs_since
 from ollim_bot.store.day_receipts import TodayReceipts, rows_about_day
+from ollim_bot.store.heartbeat import ReadHeartbeat
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_folder import read_text
 from ollim_bot.store.job_types import JOB_TYPES
@@ -240,9 +241,6 @@ class SettingPage(ActingView[SettingsView]):
 _MADE_OF = ("ledger", "usage", "due_items")
 _USUAL = 100
 _LONGEST_ID = 400
-
-# Until when the bot surely ran; None if that is not known.
-ReadHeartbeat = Callable[[], datetime | None]
 
 
 def no_heartbeat() -> datetime | None:

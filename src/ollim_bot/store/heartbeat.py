@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -11,6 +12,9 @@ from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
 if TYPE_CHECKING:
     from ollim_bot.paths import DataPaths
     from ollim_bot.ports import Disk
+
+# Until when the bot surely ran; None if that is not known.
+ReadHeartbeat = Callable[[], datetime | None]
 
 _MOST = 100
 # In the facts about a database that machines share: how far the schedule has come.

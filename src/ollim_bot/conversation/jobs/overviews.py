@@ -26,7 +26,6 @@ from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.tasks import DueTasks
-from ollim_bot.conversation.views import ReadHeartbeat
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.calendar_events import EVENT_TEXT
 from ollim_bot.domain.cards import Card
@@ -65,6 +64,7 @@ from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories, JobRepository
 from ollim_bot.store.day_receipts import TodayReceipts
+from ollim_bot.store.heartbeat import ReadHeartbeat
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, Watches, changes_of
 from ollim_bot.store.transaction import Transaction
