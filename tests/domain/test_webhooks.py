@@ -16,11 +16,13 @@ from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.job_list import facts_of
 from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.webhook_data import (
+    complete_schema,
     data_text,
     free_values,
     has_free_text,
     named_fields,
     plain_text,
+    pointer_parts,
     task_text,
     unknown_places,
 )
@@ -29,10 +31,8 @@ from ollim_bot.domain.webhooks import (
     RawRequest,
     call_name,
     claimed_ways,
-    complete_schema,
     is_wanted,
     picked,
-    pointer_parts,
     proof_in,
     read_object,
     signed_headers,

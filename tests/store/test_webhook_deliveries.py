@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores import memory_stores
 
+from ollim_bot.domain.hook_jobs import AcceptedCall
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.webhooks import KEPT_FOR, Acceptance, AcceptedCall, WebhookCall
+from ollim_bot.domain.webhooks import KEPT_FOR, Acceptance, WebhookCall
 from ollim_bot.store.transaction import Transaction
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)

@@ -19,14 +19,13 @@ from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.hook_jobs import SWITCHED_OFF, WebhookAuth, WebhookSpec, hook_address
 from ollim_bot.domain.initiative import NO_RUN
-from ollim_bot.domain.webhook_data import has_free_text, plain_text, unknown_places
+from ollim_bot.domain.webhook_data import has_free_text, plain_text, pointer_parts, unknown_places
 from ollim_bot.domain.webhooks import (
     LARGEST_BODY,
     is_wanted,
     named,
     own_secret_name,
     picked,
-    pointer_parts,
     read_object,
     sharing_secret,
     signed_headers,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ollim_bot.domain.job_kinds import JobKind as JobKind
 from ollim_bot.domain.jobs import Job, list_names
 from ollim_bot.domain.webhook_data import has_free_text, task_text
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.occurrences import Occurrence
 
 # Not a variable such as LANG, which strangers can guess, and none of the engine's login.
 _HOOK_SECRET = (
@@ -137,3 +141,12 @@ class WebhookSpec(CalledJob):
         if self.on:
             yield "only on", list_names(self.on, show, "or")
         yield from self._facts_of_runs(show)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedCall:
+    """When a call came, and the data that its run is given. The data is untrusted."""
+
+    occurrence: Occurrence
+    at: datetime
+    fields: Mapping[str, object]

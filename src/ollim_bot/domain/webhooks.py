@@ -1,4 +1,4 @@
-"""Webhooks: the data of a call, its schema, both in words, and the proofs of a caller."""
+"""The calls of webhooks, in words too, and the proofs of a caller."""
 
 from __future__ import annotations
 
@@ -8,208 +8,18 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import list_names
-from ollim_bot.domain.text import nearest
+from ollim_bot.domain.webhook_data import pointer_parts
 
 if TYPE_CHECKING:
     from ollim_bot.domain.occurrences import Occurrence
-
-MOST_PROPERTIES = 20
-LONGEST_TEXT = 500
-# A larger schema is a mistake, and would take long to apply.
-_MOST_PARTS = 500
-
-_TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
-_ANYTHING = "anything"
-_DEFINITIONS = "$defs"
-# For some data these take so long that nothing else would be answered.
-_SLOW = ("pattern", "patternProperties", "uniqueItems")
-_REFERENCES = ("$ref", "$dynamicRef", "$defs", "definitions", "$id", "$anchor", "$dynamicAnchor")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_type(value: Any) -> bool:
-    names = value if isinstance(value, list) else [value]
-    return bool(names) and all(name in _TYPES for name in names)
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-# The keywords without further schemas: whether a value is right, and what they take.
-_CHECKS: Sequence[tuple[tuple[str, ...], Callable[[Any], bool], str]] = (
-    (("type",), _is_type, f"one or a list of {', '.join(_TYPES)}"),
-    (("enum",), lambda value: isinstance(value, list) and bool(value), "a list of values"),
-    (("const", "default"), lambda _: True, "any value"),
-    (("required",), _is_names, "a list of names"),
-    (
-        ("dependentRequired",),
-        lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
-        "a list of names for each name",
-    ),
-    (("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number, "a number"),
-    (("multipleOf",), lambda value: _is_number(value) and value > 0, "a number above 0"),
-    (
-        (
-            *("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"),
-            *("minProperties", "maxProperties"),
-        ),
-        lambda value: _is_number(value) and isinstance(value, int) and value >= 0,
-        "a whole number from 0 on",
-    ),
-    (
-        ("format", "title", "description", "$comment", "$schema"),
-        lambda value: isinstance(value, str),
-        "text",
-    ),
-    (("examples",), lambda value: isinstance(value, list), "a list"),
-    (
-        ("deprecated", "readOnly", "writeOnly"),
-        lambda value: isinstance(value, bool),
-        "true or false",
-    ),
-)
-_VALUES = {name: (is_right, takes) for names, is_right, takes in _CHECKS for name in names}
-_ONE = ("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then", "else")
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_BY_NAME = ("properties", "dependentSchemas")
-
-
-def schema_problems(fields: Mapping[str, object]) -> list[str]:
-    """What is wrong with the schema of a webhook, each with its place; empty if it can be used.
-
-    No regular expression and no reference is accepted: a stranger's text could make the one run
-    without end, and the other could make the schema endless.
-    """
-    if fields.get("type", "object") != "object":
-        return ["type: is object for the data of a webhook"]
-    parts = [*islice(_problems_at(fields, ()), _MOST_PARTS + 1)]
-    if len(parts) > _MOST_PARTS:
-        return [f"is too large; at most {_MOST_PARTS} parts"]
-    return [*filter(None, parts)] or [*_problems_of_properties(fields)]
-
-
-def _problems_of_properties(fields: Mapping[str, Any]) -> Iterator[str]:
-    properties = fields.get("properties", {})
-    if len(properties) > MOST_PROPERTIES:
-        yield f"properties: has {len(properties)}; at most {MOST_PROPERTIES} are allowed"
-    if not fields.get("additionalProperties"):
-        for name in fields.get("required", ()):
-            if name not in properties:
-                yield f"required: names {name}, which is not one of the properties"
-
-
-def _problems_at(schema: object, path: tuple[str, ...]) -> Iterator[str]:
-    """The problems of a schema and of those in it; an empty text for each part that is right."""
-    yield ""
-    if isinstance(schema, bool) and path:
-        return
-    if not isinstance(schema, dict):
-        yield _schema_at(path, "is a schema such as {type: string}")
-        return
-    for keyword, value in schema.items():
-        yield from _problems_of(keyword, value, (*path, keyword))
-
-
-def _problems_of(keyword: str, value: object, path: tuple[str, ...]) -> Iterator[str]:
-    if keyword in _VALUES:
-        is_right, takes = _VALUES[keyword]
-        yield "" if is_right(value) else _schema_at(path, f"takes {takes}")
-    elif keyword in _ONE:
-        yield from _problems_at(value, path)
-    elif keyword in _LISTS:
-        if not isinstance(value, list) or not value:
-            yield _schema_at(path, "takes a list of schemas")
-            return
-        for number, each in enumerate(value):
-            yield from _problems_at(each, (*path, str(number)))
-    elif keyword in _BY_NAME:
-        if not isinstance(value, dict):
-            yield _schema_at(path, "takes a schema for each name")
-            return
-        for name, each in value.items():
-            yield from _problems_at(each, (*path, name))
-    elif keyword in _SLOW:
-        why = "is not used here, since some data would take too long to compare"
-        yield _schema_at(path, why)
-    elif keyword in _REFERENCES:
-        yield _schema_at(path, "is not used here; write the schema out where it is needed")
-    else:
-        near = nearest(keyword, (*_VALUES, *_ONE, *_LISTS, *_BY_NAME))
-        hint = f"; did you mean {near}?" if near else ""
-        yield _schema_at(path, f"is not known here{hint}")
-
-
-def _schema_at(path: Sequence[str], reason: str) -> str:
-    return f"{'.'.join(path)}: {reason}" if path else reason
-
-
-def complete_schema(fields: Mapping[str, object]) -> dict[str, object]:
-    """The schema that data is checked against: `fields` with the defaults of a webhook.
-
-    Every string has a greatest length, at any depth, and objects accept only named properties
-    unless they say otherwise.
-    """
-    anything = {"$ref": f"#/{_DEFINITIONS}/{_ANYTHING}"}
-    of_any_kind = {"maxLength": LONGEST_TEXT, "items": anything, "additionalProperties": anything}
-    whole = _completed({"type": "object", **fields})
-    assert isinstance(whole, dict)
-    return {**whole, _DEFINITIONS: {_ANYTHING: of_any_kind}}
-
-
-def _completed(schema: Any) -> Any:
-    """The schema of one value with its defaults; `schema` has no problems."""
-    anything = {"$ref": f"#/{_DEFINITIONS}/{_ANYTHING}"}
-    if isinstance(schema, bool):
-        return anything if schema else False
-    if "enum" in schema or "const" in schema:
-        return schema
-    made = dict(schema)
-    alternatives = [name for name in ("anyOf", "oneOf") if name in schema]
-    if alternatives and "type" not in schema:
-        # Each alternative has its own limits, which a default here would narrow.
-        for name in alternatives:
-            made[name] = [_completed(each) for each in schema[name]]
-        return made
-    found = schema.get("type", _TYPES)
-    types = [found] if isinstance(found, str) else found
-    if "string" in types:
-        made.setdefault("maxLength", LONGEST_TEXT)
-    if "array" in types:
-        made["items"] = _completed(schema.get("items", True))
-        if "prefixItems" in schema:
-            made["prefixItems"] = [_completed(each) for each in schema["prefixItems"]]
-    if "object" in types:
-        is_open_by_default = "type" not in schema and "properties" not in schema
-        made["additionalProperties"] = _completed(
-            schema.get("additionalProperties", is_open_by_default)
-        )
-        if "properties" in schema:
-            properties = schema["properties"].items()
-            made["properties"] = {name: _completed(each) for name, each in properties}
-    return made
-
-
-def pointer_parts(pointer: str) -> tuple[str, ...]:
-    """The steps of a JSON pointer such as `/issue/title`; raises `ValueError` for another text."""
-    steps = pointer.split("/")
-    is_escaped_well = "~" not in pointer.replace("~0", "").replace("~1", "")
-    if steps[0] or len(steps) == 1 or not is_escaped_well:
-        raise ValueError(f"{pointer!r} is not a JSON pointer such as /issue/title")
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps[1:])
-
 
 LARGEST_BODY = 1024 * 1024
 # For so long the same call is known again.
@@ -239,15 +49,6 @@ class Acceptance:
 
     occurrence: Occurrence
     is_new: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedCall:
-    """When a call came, and the data that its run is given. The data is untrusted."""
-
-    occurrence: Occurrence
-    at: datetime
-    fields: Mapping[str, object]
 
 
 def read_object(body: bytes) -> dict[str, Any] | None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ollim_bot.domain.hook_jobs import AcceptedCall
 from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.webhooks import KEPT_FOR, Acceptance, AcceptedCall, WebhookCall
+from ollim_bot.domain.webhooks import KEPT_FOR, Acceptance, WebhookCall
 from ollim_bot.store.connection import Statements, escaped, microseconds, moment_of, unescaped
 from ollim_bot.store.file_store import parse_object, render_json
 from ollim_bot.store.run_ledger import LedgerRows

@@ -20,8 +20,7 @@ from ollim_bot.domain.job_fields import (
 )
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobSpec
-from ollim_bot.domain.webhook_data import unknown_places
-from ollim_bot.domain.webhooks import pointer_parts, schema_problems
+from ollim_bot.domain.webhook_data import pointer_parts, schema_problems, unknown_places
 from ollim_bot.store.job_formats import Fault, JobFormat
 
 _PLAIN = "plain"

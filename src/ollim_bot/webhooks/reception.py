@@ -19,13 +19,13 @@ from jsonschema.exceptions import ValidationError
 from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.text import shortened
+from ollim_bot.domain.webhook_data import complete_schema
 from ollim_bot.domain.webhooks import (
     Acceptance,
     RawRequest,
     WebhookCall,
     call_of,
     claimed_ways,
-    complete_schema,
     is_wanted,
     mended,
     picked,

@@ -16,7 +16,7 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.decision import WITHDRAWN
 from ollim_bot.domain.due_items import delivery_id
-from ollim_bot.domain.hook_jobs import CalledJob
+from ollim_bot.domain.hook_jobs import AcceptedCall, CalledJob
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, InputId, JobTurn
 from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.job_kinds import JobKey
@@ -38,7 +38,6 @@ from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import Usage
 from ollim_bot.domain.webhook_data import has_words_of_sender, plain_text
-from ollim_bot.domain.webhooks import AcceptedCall
 from ollim_bot.errors import DeliveryFailed, NotStored, OllimError
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.messages import Sender
