@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.cli.messages import PAGE_SIZE
+from ollim_bot.cli.data import PAGE_SIZE
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind

@@ -7,9 +7,8 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import open_data
+from ollim_bot.cli.data import EXPORT_ARGUMENTS, PAGE_SIZE, export, open_data
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
-from ollim_bot.cli.messages import EXPORT_ARGUMENTS, PAGE_SIZE, export
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.costs import (
     CONVERSATION,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
-from ollim_bot.cli.data import Data, open_data
+from ollim_bot.cli.data import EXPORT_ARGUMENTS, PAGE_SIZE, Data, export, open_data
 from ollim_bot.cli.framework import (
     JSON,
     Given,
@@ -21,7 +21,6 @@ from ollim_bot.cli.framework import (
     print_json,
     title,
 )
-from ollim_bot.cli.messages import EXPORT_ARGUMENTS, PAGE_SIZE, export
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
