@@ -17,13 +17,13 @@ from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.due_items import DueItem, why_now
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.item_messages import AFTER_OTHERS
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_history import SENTINEL
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.domain.schedule import ScheduledJob, key_of, late_since
 from ollim_bot.domain.sentinel import (
-    AFTER_OTHERS,
     LONGEST_RUN,
     PATIENCE,
     BotState,

@@ -17,7 +17,7 @@ from ollim_bot.clock import wait_until_set
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, as_number
 from ollim_bot.domain.forks import ForkMessage, with_fork_message
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.sentinel import may_have_come_since
+from ollim_bot.domain.item_messages import may_have_come_since
 from ollim_bot.ports import Channel, Clock, MessagePart
 from ollim_bot.settings import channel_label
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -22,6 +22,9 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
+
+# A sentinel without the database waits so long: another machine may reach it, and delivers in time.
+AFTER_OTHERS = timedelta(seconds=60)
 
 
 def item_message(
@@ -91,3 +94,11 @@ def shown_as(message: ChatMessage, item: DueItem, now: datetime) -> ChatMessage:
     else:
         return message
     return replace(message, card=card, footer=footer if asks else message.footer)
+
+
+def may_have_come_since(message: ChatMessage, now: datetime) -> datetime | None:
+    """Since when the sentinel of another machine may have sent it; None for what is not late."""
+    if not (message.must and message.occurrence):
+        return None
+    due = Occurrence.parse(message.occurrence).scheduled_at
+    return due if due is not None and now - due >= AFTER_OTHERS else None

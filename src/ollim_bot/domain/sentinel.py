@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import NamedTuple
 
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
@@ -26,8 +25,6 @@ SILENT = timedelta(minutes=5)
 LONGEST_RUN = timedelta(seconds=280)
 # After the machine has slept, or after the supervisor was asked, the bot has so long to beat.
 PATIENCE = timedelta(seconds=60)
-# Without the database: another machine may reach it, and delivers at the moment itself.
-AFTER_OTHERS = timedelta(seconds=60)
 
 
 class BotState(StrEnum):
@@ -73,14 +70,6 @@ def not_brought(title: str, due: datetime, now: datetime) -> str:
     """What the bot tells instead, if nothing confirms that it reached the owner."""
     when = describe(due, now)
     return f"While I was away, “{title}” was due {when}, and my watch may not have reached you."
-
-
-def may_have_come_since(message: ChatMessage, now: datetime) -> datetime | None:
-    """Since when the sentinel of another machine may have sent it; None for what is not late."""
-    if not (message.must and message.occurrence):
-        return None
-    due = Occurrence.parse(message.occurrence).scheduled_at
-    return due if due is not None and now - due >= AFTER_OTHERS else None
 
 
 def perhaps_again(title: str) -> str:
