@@ -87,8 +87,8 @@ class Evidence:
 
     @cached_property
     def discord(self) -> list[Row]:
-        """The messages on Discord, of the owner and of the bot."""
-        return self.noted("discord")
+        """The messages on Discord, of the owner and of the bot, as they are after all edits."""
+        return [*{row["id"]: row for row in self.noted("discord")}.values()]
 
     @cached_property
     def model(self) -> list[Row]:
