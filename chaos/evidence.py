@@ -16,6 +16,9 @@ TORN = '{"torn-by-chaos": "'
 # The last line of a reminder that came while the disk was full: it is not in the log.
 NOT_KEPT = "The disk cannot be written, so this is not kept."
 
+# The states in which the ledger ends an occurrence.
+END_STATES = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
+
 Row = Mapping[str, Any]
 
 

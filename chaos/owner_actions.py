@@ -16,7 +16,7 @@ from chaos.scene import ChaosScene, soon
 # Seconds after which the owner stops waiting for the page and goes on.
 TIMEOUT = 4.0
 # Longer than any run, so that a snoozed reminder is still there at the end of the run.
-_SNOOZE = "1 h"
+SNOOZE = "1 h"
 NO_ANSWER = (aiohttp.ClientError, TimeoutError, AssertionError)
 
 Action = Callable[[ChaosScene, random.Random], Awaitable[None]]
@@ -197,7 +197,7 @@ async def snooze(scene: ChaosScene, rng: random.Random) -> None:
         except TimeoutError:
             return
     message = rng.choice(_reminders_with_snooze(scene))
-    custom_id = _button_id(message, _SNOOZE)
+    custom_id = _button_id(message, SNOOZE)
     text = str(message.embeds[0].get("title", ""))
     for _ in range(2):
         scene.discord.click(message.id, custom_id)
@@ -207,7 +207,7 @@ async def snooze(scene: ChaosScene, rng: random.Random) -> None:
 
 
 def _reminders_with_snooze(scene: ChaosScene) -> list[Message]:
-    return [each for each in scene.discord.said if _button_id(each, _SNOOZE)]
+    return [each for each in scene.discord.said if _button_id(each, SNOOZE)]
 
 
 def send_task(scene: ChaosScene, reply_to: str | None = None) -> str:

@@ -9,14 +9,12 @@ from collections.abc import Mapping
 
 from devtools.localntfy.phone import Notification, Phone
 
-from chaos.owner_actions import NO_ANSWER, TIMEOUT, Action, remind_at
+from chaos.owner_actions import NO_ANSWER, SNOOZE, TIMEOUT, Action, remind_at
 from chaos.phones import reminder_on
 from chaos.scene import ChaosScene, soon
 
 DONE = "Done"
-# Longer than any run, so that a snoozed reminder is still there at the end of the run.
-_SNOOZE = "1 h"
-_LABELS = (DONE, _SNOOZE)
+_LABELS = (DONE, SNOOZE)
 # A reminder comes within three seconds, and then has to come by the server.
 _CARD_WITHIN = 8.0
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from chaos.owner_actions import Action, remind_at, send_command
-from chaos.scene import HOME_ZONE, ChaosScene, soon
+from chaos.scene import HOME_ZONE, ChaosScene, comes_true, soon
 
 # Their clocks are hours ahead of that at home.
 _AWAY = ("Asia/Tokyo", "Asia/Kolkata")
 _DEFAULT = "default"
-_POLLS = 40
-_POLL_INTERVAL = 0.1
+# In seconds: how soon the bot has read a new file, or plans by a new zone.
+_PLANNED_WITHIN = 4.0
 
 
 async def travel(scene: ChaosScene, rng: random.Random) -> None:
@@ -37,7 +36,7 @@ async def _go_away(scene: ChaosScene, rng: random.Random) -> None:
     scene.write_job(f"reminders/{by_clock}.md", _reminder_file(by_clock, at, zone))
     routine = f"r{scene.next_number()}"
     scene.write_job(f"routines/{routine}.md", _routine_file(routine, _jumped_over(zone)))
-    is_armed = await _is_true_soon(lambda: scene.record.is_armed(routine))
+    is_armed = await comes_true(lambda: scene.record.is_armed(routine), _PLANNED_WITHIN)
     before = datetime.now(UTC)
     if await _change_zone(scene, rng, zone):
         scene.hits["travelled away"] += 1
@@ -49,7 +48,7 @@ async def _go_away(scene: ChaosScene, rng: random.Random) -> None:
 async def _go_home(scene: ChaosScene, rng: random.Random) -> None:
     """A reminder for a time that is past by the old clock, and soon by the new one, comes once."""
     away = scene.zone
-    if away and not await _is_true_soon(lambda: scene.record.planned_zone() == away):
+    if away and not await comes_true(lambda: scene.record.planned_zone() == away, _PLANNED_WITHIN):
         return
     remind_at(scene, soon(rng.uniform(1, 3)))
     name, at = f"r{scene.next_number()}", soon(rng.uniform(1, 3))
@@ -73,14 +72,6 @@ async def _change_zone(scene: ChaosScene, rng: random.Random, zone: str) -> bool
         scene.zone = zone
         scene.record.note("settings", row | {"is_certain": True})
     return is_done
-
-
-async def _is_true_soon(condition: Callable[[], bool]) -> bool:
-    for _ in range(_POLLS):
-        if condition():
-            return True
-        await asyncio.sleep(_POLL_INTERVAL)
-    return False
 
 
 def _jumped_over(zone: str) -> datetime:

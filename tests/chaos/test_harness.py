@@ -23,7 +23,8 @@ from chaos.planted_bugs import (
     program_with_bug,
 )
 from chaos.record import Record
-from chaos.runner import WEIGHTS, Outcome, plan, run_steps
+from chaos.runner import WEIGHTS, plan, run_steps
+from chaos.settling import Outcome
 from chaos.shrink import shrunk
 from chaos.steps import SETTLE, Step, planned_steps, read_steps, write_steps
 
