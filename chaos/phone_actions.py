@@ -11,7 +11,7 @@ from devtools.localntfy.phone import Notification, Phone
 
 from chaos.owner_actions import NO_ANSWER, SNOOZE, TIMEOUT, Action, remind_at
 from chaos.phones import reminder_on
-from chaos.scene import ChaosScene, soon
+from chaos.scene import ChaosScene, soon, words_of
 
 DONE = "Done"
 _LABELS = (DONE, SNOOZE)
@@ -68,7 +68,7 @@ async def answer_and_press(scene: ChaosScene, rng: random.Random) -> None:
 
 async def _click_on_page(scene: ChaosScene, name: str) -> None:
     for message in await scene.bot.messages():
-        if message["card"] and message["text"] == f"Drink {name}.":
+        if message["card"] and message["text"] == words_of(name):
             (done,) = [one for one in message["card"]["buttons"] if one["label"] == DONE]
             await scene.bot.click(message["id"], done["custom_id"])
             return

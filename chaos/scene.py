@@ -175,9 +175,9 @@ class ChaosScene:
         draft.write_text(text)
         draft.replace(target)
 
-    def note_reminder(self, name: str, at: datetime, text: str, *, is_timed: bool = True) -> None:
+    def note_reminder(self, name: str, at: datetime, *, is_timed: bool = True) -> None:
         """Note for the checker that this reminder has to come; `is_timed` if it is due at `at`."""
-        row = {"id": name, "at": at.isoformat(), "text": text, "is_timed": is_timed}
+        row = {"id": name, "at": at.isoformat(), "text": words_of(name), "is_timed": is_timed}
         self.record.note("orders", row)
 
 
@@ -189,6 +189,11 @@ async def comes_true(condition: Callable[[], object], seconds: float) -> bool:
             return False
         await asyncio.sleep(_LOOK)
     return True
+
+
+def words_of(name: str) -> str:
+    """What a reminder with this name says."""
+    return f"Drink {name}."
 
 
 def soon(seconds: float) -> datetime:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from chaos.owner_actions import Action, remind_at, send_command
-from chaos.scene import HOME_ZONE, ChaosScene, comes_true, soon
+from chaos.scene import HOME_ZONE, ChaosScene, comes_true, soon, words_of
 
 # Their clocks are hours ahead of that at home.
 _AWAY = ("Asia/Tokyo", "Asia/Kolkata")
@@ -40,9 +40,9 @@ async def _go_away(scene: ChaosScene, rng: random.Random) -> None:
     before = datetime.now(UTC)
     if await _change_zone(scene, rng, zone):
         scene.hits["travelled away"] += 1
-        scene.note_reminder(by_clock, at, _text(by_clock))
+        scene.note_reminder(by_clock, at)
         if is_armed:
-            scene.note_reminder(routine, before, _text(routine))
+            scene.note_reminder(routine, before)
 
 
 async def _go_home(scene: ChaosScene, rng: random.Random) -> None:
@@ -52,7 +52,7 @@ async def _go_home(scene: ChaosScene, rng: random.Random) -> None:
         return
     remind_at(scene, soon(rng.uniform(1, 3)))
     name, at = f"r{scene.next_number()}", soon(rng.uniform(1, 3))
-    scene.note_reminder(name, at, _text(name), is_timed=False)
+    scene.note_reminder(name, at, is_timed=False)
     scene.write_job(f"reminders/{name}.md", _reminder_file(name, at, HOME_ZONE))
     if await _change_zone(scene, rng, HOME_ZONE):
         scene.hits["travelled home"] += 1
@@ -81,20 +81,16 @@ def _jumped_over(zone: str) -> datetime:
     return walls[0] + (walls[1] - walls[0]) / 2 + timedelta(seconds=1)
 
 
-def _text(name: str) -> str:
-    return f"Drink {name}."
-
-
 def _reminder_file(name: str, at: datetime, zone: str) -> str:
     """For a time of day: `run-at` has no offset."""
     wall = at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-    return f'---\nid: {name}\nrun-at: "{wall.isoformat()}"\n---\n{_text(name)}\n'
+    return f'---\nid: {name}\nrun-at: "{wall.isoformat()}"\n---\n{words_of(name)}\n'
 
 
 def _routine_file(name: str, wall: datetime) -> str:
     cron = f"{wall.minute} {wall.hour} * * *"
     fields = f'id: {name}\ncron: "{cron}"\nbackground: true\nplain: true\nmust: true\nlate: run'
-    return f"---\n{fields}\n---\n{_text(name)}\n"
+    return f"---\n{fields}\n---\n{words_of(name)}\n"
 
 
 ACTIONS: Mapping[str, Action] = {"travel": travel}
