@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests.patience import measure_patience
+
 from chaos import faults, phone_faults
 from chaos.crash_points import labels_without_crash_point
 from chaos.planted_bugs import PLANTED_BUGS, program_with_bug
-from chaos.runner import Outcome, plan, run_steps
+from chaos.runner import ChaosOutcome, plan, run_steps
 from chaos.shrink import shrunk
 from chaos.steps import Step, described, read_steps, write_steps
 
@@ -27,6 +29,7 @@ def main() -> int:
     options = _options()
     logging.basicConfig(level=logging.CRITICAL, format="%(message)s", stream=sys.stdout)
     logging.getLogger("chaos").setLevel(logging.DEBUG if options.verbose else logging.WARNING)
+    measure_patience()
     with ExitStack() as stack:
         bugs = [bug for bug in PLANTED_BUGS if bug.name == options.planted]
         settings = stack.enter_context(program_with_bug(bugs[0])) if bugs else {}
@@ -73,7 +76,7 @@ async def _shorten(
     print(f"Play them again: python -m chaos --replay {options.out}")
 
 
-def report(outcome: Outcome) -> str:
+def report(outcome: ChaosOutcome) -> str:
     counts = f"{len(outcome.steps)} steps, {outcome.times_settled} times at rest"
     lines = [f"{counts}, {outcome.messages} messages, {outcome.in_doubt} in doubt; met:"]
     lines += [f"  {outcome.hits[name]:5} {name}" for name in sorted({*_COUNTED, *outcome.hits})]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from chaos.evidence import NOT_KEPT, Evidence, Row
 from chaos.findings import Finding, missing, wrong
@@ -114,12 +115,29 @@ def _each_ping_reported_as_sent_is_in_the_log(evidence: Evidence) -> Iterator[Fi
 
 
 def _discord_has_the_order_of_the_log(evidence: Evidence) -> Iterator[Finding]:
-    """Compares the order of the answers, and that of all other messages, each on its own."""
+    """Compares the order of the answers, and that of all other messages, each on its own.
+
+    What must come may go before what need not, but not between the parts of one message.
+    """
     said = [row for row in evidence.messages if row["author"] != "owner"]
     for is_answer in (True, False):
-        refs = [int(ref) for row in said if ("turn" in row) == is_answer for ref in _refs(row)]
-        if refs != sorted(refs):
-            yield wrong(f"another order on Discord than in the log: {refs}")
+        parts = [
+            (int(ref), number)
+            for number, row in enumerate(said)
+            if ("turn" in row) == is_answer
+            for ref in _refs(row)
+        ]
+        newest = newest_that_must = 0
+        for ref, number in parts:
+            must = bool(said[number].get("must"))
+            if ref < (newest_that_must if must else newest):
+                yield wrong(f"later on Discord than in the log: {_short(said[number])}")
+            newest = max(newest, ref)
+            newest_that_must = max(newest_that_must, ref) if must else newest_that_must
+        together = [number for number, _ in groupby(number for _, number in sorted(parts))]
+        for number, times in Counter(together).items():
+            if times > 1:
+                yield wrong(f"others are between the parts of {_short(said[number])}")
 
 
 def _nothing_is_unfinished(evidence: Evidence) -> Iterator[Finding]:

@@ -16,6 +16,9 @@ TORN = '{"torn-by-chaos": "'
 # The last line of a reminder that came while the disk was full: it is not in the log.
 NOT_KEPT = "The disk cannot be written, so this is not kept."
 
+# The states in which the ledger ends an occurrence.
+END_STATES = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
+
 Row = Mapping[str, Any]
 
 
@@ -87,8 +90,8 @@ class Evidence:
 
     @cached_property
     def discord(self) -> list[Row]:
-        """The messages on Discord, of the owner and of the bot."""
-        return self.noted("discord")
+        """The messages on Discord, of the owner and of the bot, as they are after all edits."""
+        return [*{row["id"]: row for row in self.noted("discord")}.values()]
 
     @cached_property
     def model(self) -> list[Row]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 CRASH, POWER_CUT = "crash", "power_cut"
 ANY_POINT = "anywhere"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InjectedFault:
     """`kind` is `CRASH`, `POWER_CUT` or the name of an error, such as `EIO`.
 
@@ -27,19 +28,21 @@ class InjectedFault:
     seed: int = 0
 
 
-class FaultControl:
-    """Holds one fault at a time, in a folder that the harness and the bot's process share."""
+F = TypeVar("F")
 
-    def __init__(self, folder: Path) -> None:
+
+class PendingFault(Generic[F]):
+    """Holds one fault at a time, in a folder that the harness and a process of the bot share."""
+
+    def __init__(self, folder: Path, kind: type[F]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._kind = kind
         self._pending = folder / "fault.json"
-        self._reports = folder / "reports.jsonl"
-        self._reports_read = 0
 
-    def inject(self, fault: InjectedFault) -> None:
+    def inject(self, fault: F) -> None:
         draft = self._pending.with_suffix(".new")
-        draft.write_text(json.dumps(asdict(fault)))
+        draft.write_text(json.dumps(vars(fault)))
         draft.replace(self._pending)
 
     def withdraw(self) -> bool:
@@ -54,11 +57,20 @@ class FaultControl:
     def is_pending(self) -> bool:
         return self._pending.exists()
 
-    def current(self) -> InjectedFault | None:
+    def current(self) -> F | None:
         try:
-            return InjectedFault(**json.loads(self._pending.read_text()))
+            return self._kind(**json.loads(self._pending.read_text()))
         except FileNotFoundError:
             return None
+
+
+class FaultControl(PendingFault[InjectedFault]):
+    """Also learns which faults happened, and which crash points were passed."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, InjectedFault)
+        self._reports = folder / "reports.jsonl"
+        self._reports_read = 0
 
     def report(self, fault: InjectedFault, where: str) -> None:
         """Tell the harness that the fault happened. Withdraws a crash, which happens only once."""

@@ -7,7 +7,8 @@ import os
 import random
 import resource
 import signal
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from devtools.localdiscord import faults
@@ -209,17 +210,24 @@ async def _fail_model(name: str, scene: ChaosScene, rng: random.Random) -> None:
 
 
 def count_hits(scene: ChaosScene) -> None:
-    """Count the faults of Discord that are used up, and those that others have met."""
-    left = list(scene.discord.faults_left)
-    for (name, pattern), times in scene.discord_faults.items():
-        kept = min(times, left.count(pattern))
-        scene.hits[name] += times - kept
-        for _ in range(kept):
-            left.remove(pattern)
-    scene.discord_faults.clear()
+    """Count the faults of Discord and the phones that are used up, and those others have met."""
+    _count_used_up(scene, scene.discord_faults, scene.discord.faults_left)
+    _count_used_up(scene, scene.phones.planned, scene.phones.server.faults_left)
     for hits in (scene.model.hits, scene.calendars.hits):
         scene.hits.update(hits)
         hits.clear()
+
+
+def _count_used_up(
+    scene: ChaosScene, planned: Counter[tuple[str, str]], patterns: Iterable[str]
+) -> None:
+    """Those that were planned first are used up first."""
+    left = Counter(patterns)
+    for (name, pattern), times in reversed(planned.items()):
+        kept = min(times, left[pattern])
+        left[pattern] -= kept
+        scene.hits[name] += times - kept
+    planned.clear()
 
 
 def _limit_files(pid: int, size: int) -> None:

@@ -11,12 +11,12 @@ from uuid import uuid4
 import aiohttp
 from devtools.localdiscord.state import Message
 
-from chaos.scene import ChaosScene, soon
+from chaos.scene import ChaosScene, soon, words_of
 
 # Seconds after which the owner stops waiting for the page and goes on.
 TIMEOUT = 4.0
 # Longer than any run, so that a snoozed reminder is still there at the end of the run.
-_SNOOZE = "1 h"
+SNOOZE = "1 h"
 NO_ANSWER = (aiohttp.ClientError, TimeoutError, AssertionError)
 
 Action = Callable[[ChaosScene, random.Random], Awaitable[None]]
@@ -116,30 +116,28 @@ async def remind_by_command(scene: ChaosScene, rng: random.Random) -> None:
     name = f"r{scene.next_number()}"
     # The command itself takes time, too.
     at = soon(rng.uniform(1.5, 3))
-    text = f"Drink {name}."
-    when = at.isoformat()
-    if await scene.cli("reminder", "add", "-m", text, "--at", when, "--id", name) == 0:
-        scene.note_reminder(name, at, text)
+    words = ("-m", words_of(name), "--at", at.isoformat(), "--id", name)
+    if await scene.cli("reminder", "add", *words) == 0:
+        scene.note_reminder(name, at)
 
 
 async def remind_and_move(scene: ChaosScene, rng: random.Random) -> None:
     """Write a reminder for later, and then change its time to one second from now."""
     name = f"r{scene.next_number()}"
-    text = f"Drink {name}."
-    scene.write_job(f"reminders/{name}.md", _reminder_file(name, soon(900), text))
+    scene.write_job(f"reminders/{name}.md", _reminder_file(name, soon(900)))
     await asyncio.sleep(rng.uniform(0, 0.8))
     at = soon(1)
-    scene.note_reminder(name, at, text)
-    scene.write_job(f"reminders/{name}.md", _reminder_file(name, at, text))
+    scene.note_reminder(name, at)
+    scene.write_job(f"reminders/{name}.md", _reminder_file(name, at))
 
 
 async def remind_by_halves(scene: ChaosScene, rng: random.Random) -> None:
     """Write a reminder as a slow editor does that writes into the file itself."""
     name = f"r{scene.next_number()}"
-    text, pause = f"Drink {name}.", rng.uniform(0.1, 1)
+    pause = rng.uniform(0.1, 1)
     at = soon(pause + 1.5)
-    scene.note_reminder(name, at, text)
-    whole = _reminder_file(name, at, text)
+    scene.note_reminder(name, at)
+    whole = _reminder_file(name, at)
     half = rng.randrange(len(whole))
     path = scene.bot.data / "reminders" / f"{name}.md"
     path.parent.mkdir(exist_ok=True)
@@ -151,7 +149,7 @@ async def remind_by_halves(scene: ChaosScene, rng: random.Random) -> None:
 
 async def cancel(scene: ChaosScene, rng: random.Random) -> None:
     name = f"r{scene.next_number()}"
-    scene.write_job(f"reminders/{name}.md", _reminder_file(name, soon(900), f"Drink {name}."))
+    scene.write_job(f"reminders/{name}.md", _reminder_file(name, soon(900)))
     await asyncio.sleep(rng.uniform(0, 0.4))
     if await scene.cli("reminder", "cancel", name) == 0:
         scene.record.note("cancelled", {"id": name})
@@ -197,7 +195,7 @@ async def snooze(scene: ChaosScene, rng: random.Random) -> None:
         except TimeoutError:
             return
     message = rng.choice(_reminders_with_snooze(scene))
-    custom_id = _button_id(message, _SNOOZE)
+    custom_id = _button_id(message, SNOOZE)
     text = str(message.embeds[0].get("title", ""))
     for _ in range(2):
         scene.discord.click(message.id, custom_id)
@@ -207,7 +205,7 @@ async def snooze(scene: ChaosScene, rng: random.Random) -> None:
 
 
 def _reminders_with_snooze(scene: ChaosScene) -> list[Message]:
-    return [each for each in scene.discord.said if _button_id(each, _SNOOZE)]
+    return [each for each in scene.discord.said if _button_id(each, SNOOZE)]
 
 
 def send_task(scene: ChaosScene, reply_to: str | None = None) -> str:
@@ -239,13 +237,12 @@ async def send_command(scene: ChaosScene, line: str) -> bool:
 def remind_at(scene: ChaosScene, at: datetime) -> None:
     """Write a reminder for an exact moment, which has to come."""
     name = f"r{scene.next_number()}"
-    text = f"Drink {name}."
-    scene.note_reminder(name, at, text)
-    scene.write_job(f"reminders/{name}.md", _reminder_file(name, at, text))
+    scene.note_reminder(name, at)
+    scene.write_job(f"reminders/{name}.md", _reminder_file(name, at))
 
 
-def _reminder_file(name: str, at: datetime, text: str) -> str:
-    return f'---\nid: {name}\nrun-at: "{at.isoformat()}"\n---\n{text}\n'
+def _reminder_file(name: str, at: datetime) -> str:
+    return f'---\nid: {name}\nrun-at: "{at.isoformat()}"\n---\n{words_of(name)}\n'
 
 
 ACTIONS: Mapping[str, Action] = {

@@ -9,14 +9,12 @@ from collections.abc import Mapping
 
 from devtools.localntfy.phone import Notification, Phone
 
-from chaos.owner_actions import NO_ANSWER, TIMEOUT, Action, remind_at
+from chaos.owner_actions import NO_ANSWER, SNOOZE, TIMEOUT, Action, remind_at
 from chaos.phones import reminder_on
-from chaos.scene import ChaosScene, soon
+from chaos.scene import ChaosScene, soon, words_of
 
 DONE = "Done"
-# Longer than any run, so that a snoozed reminder is still there at the end of the run.
-_SNOOZE = "1 h"
-_LABELS = (DONE, _SNOOZE)
+_LABELS = (DONE, SNOOZE)
 # A reminder comes within three seconds, and then has to come by the server.
 _CARD_WITHIN = 8.0
 
@@ -70,7 +68,7 @@ async def answer_and_press(scene: ChaosScene, rng: random.Random) -> None:
 
 async def _click_on_page(scene: ChaosScene, name: str) -> None:
     for message in await scene.bot.messages():
-        if message["card"] and message["text"] == f"Drink {name}.":
+        if message["card"] and message["text"] == words_of(name):
             (done,) = [one for one in message["card"]["buttons"] if one["label"] == DONE]
             await scene.bot.click(message["id"], done["custom_id"])
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Delayed, Dropped
@@ -13,11 +13,11 @@ from devtools.localntfy.server import Fault
 
 from chaos.owner_actions import Action, remind, remind_at
 from chaos.phone_actions import DONE, a_card, press
-from chaos.scene import ChaosScene, soon
+from chaos.scene import ChaosScene, comes_true, soon
 from chaos.write_faults import restart_after_crash
 
-_POLLS = 40
-_POLL_INTERVAL = 0.2
+# In seconds.
+_PUSHED_WITHIN = 8.0
 _PUBLISH, _CLEAR, _READ = "POST /", "PUT /*/clear", "GET /*/json"
 
 SERVER_FAULTS: Mapping[str, tuple[str, Fault]] = {
@@ -96,20 +96,12 @@ async def forget(scene: ChaosScene, rng: random.Random) -> None:
     the answer to a push is not lost here.
     """
     scene.phones.server.mend()
-    await _until(lambda: not scene.record.has_open("ntfy"))
+    await comes_true(lambda: not scene.record.has_open("ntfy"), _PUSHED_WITHIN)
     await scene.phones.forget()
     scene.hits["the phone's server forgot all"] += 1
     before = len(scene.phones.pushes)
     await remind(scene, rng)
-    await _until(lambda: len(scene.phones.pushes) > before)
-
-
-async def _until(is_so: Callable[[], bool]) -> None:
-    """Wait some seconds at most."""
-    for _ in range(_POLLS):
-        if is_so():
-            return
-        await asyncio.sleep(_POLL_INTERVAL)
+    await comes_true(lambda: len(scene.phones.pushes) > before, _PUSHED_WITHIN)
 
 
 async def drop_streams(scene: ChaosScene, _: random.Random) -> None:
@@ -123,17 +115,6 @@ async def mute_streams(scene: ChaosScene, rng: random.Random) -> None:
     scene.undo.callback(scene.phones.server.drop_streams)
     scene.hits["the phone's stream mute"] += 1
     await remind(scene, rng)
-
-
-def count_hits(scene: ChaosScene) -> None:
-    """Count the faults of the server that are used up: those that were planned first."""
-    left = list(scene.phones.server.faults_left)
-    for (name, pattern), times in reversed(scene.phones.planned.items()):
-        kept = min(times, left.count(pattern))
-        scene.hits[name] += times - kept
-        for _ in range(kept):
-            left.remove(pattern)
-    scene.phones.planned.clear()
 
 
 FAULTS: Mapping[str, Action] = {

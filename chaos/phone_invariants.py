@@ -12,7 +12,7 @@ from chaos.evidence import NOT_KEPT, Evidence, Row
 from chaos.findings import Finding, missing, wrong
 
 _CHANNEL = "ntfy"
-_REMINDER = re.compile(r"\bDrink (r\d+)\b")
+REMINDER = re.compile(r"\bDrink (r\d+)\b")
 _STRANGER = re.compile(r"\bstranger s\d+\b")
 # What each button has to leave as the answer of the item.
 _ANSWERS = {"Done": "done", "1 h": "snoozed"}
@@ -59,11 +59,11 @@ def _nothing_else_has_rung(evidence: Evidence) -> Iterator[Finding]:
         name
         for row in evidence.discord
         if str(row["text"]).endswith(NOT_KEPT)
-        for name in _REMINDER.findall(row["text"])
+        for name in REMINDER.findall(row["text"])
     }
     sequences: defaultdict[str, set[str]] = defaultdict(set)
     for row in _pushes(evidence):
-        names = _REMINDER.findall(row["text"])
+        names = REMINDER.findall(row["text"])
         for name in names[:1]:
             sequences[name].add(row["sequence"])
         if row["sequence"] not in known and unkept.isdisjoint(names):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -16,9 +15,9 @@ from devtools.localntfy.phone import Notification, Phone
 from devtools.localntfy.protocol import Message
 from devtools.localntfy.server import LocalNtfy
 
+from chaos.phone_invariants import REMINDER
 from chaos.record import Record
 
-_REMINDER = re.compile(r"\bDrink (r\d+)\b")
 # More than a run needs: the bot keeps the limits of the public server by itself.
 _NO_LIMIT = 1_000_000
 
@@ -97,7 +96,7 @@ class Phones:
 
 def reminder_on(card: Notification) -> str:
     """The name of the reminder that a notification shows; empty if it shows none."""
-    found = _REMINDER.search(f"{card.title}\n{card.text}")
+    found = REMINDER.search(f"{card.title}\n{card.text}")
     return found[1] if found else ""
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import pairwise
 
-from chaos.evidence import Evidence, Row, moment
+from chaos.evidence import END_STATES, Evidence, Row, moment
 from chaos.findings import Finding, missing, wrong
 
 STILL_WAITS = "waits for the end of the quiet"
-_END_STATES = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
 _ASKING = ("done", "taken")
 _OVERVIEWS = ("today-", "reminders-", "routines-")
 _SHORTEST_BETWEEN = timedelta(seconds=30)
@@ -51,7 +50,7 @@ def _each_held_message_comes_once(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _ends(evidence: Evidence) -> dict[str, Row]:
-    rows = (row for row in evidence.ledger if row["state"] in _END_STATES)
+    rows = (row for row in evidence.ledger if row["state"] in END_STATES)
     return {row["occurrence"]: row for row in rows if "occurrence" in row}
 
 

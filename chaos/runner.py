@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
-import shutil
-import tempfile
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from chaos import (
@@ -25,7 +22,8 @@ from chaos import (
 from chaos.checker import check, in_doubt
 from chaos.findings import Finding
 from chaos.owner_actions import Action
-from chaos.scene import ChaosScene, chaos_scene
+from chaos.scene import ChaosScene, chaos_scene, comes_true
+from chaos.settling import Outcome, findings_once_settled, folder_of_run
 from chaos.steps import SETTLE, Step, planned_steps
 from chaos.write_faults import CRASHES
 
@@ -39,20 +37,12 @@ WEIGHTS: Mapping[str, int] = {
     **phone_faults.WEIGHTS,
 }
 
-# Seconds. The bot repeats what failed within half a minute, and a reminder comes within a minute.
-_SETTLES_WITHIN = 120.0
-# Seconds without any change after which a final finding counts as broken.
-_STAYS_WRONG = 8.0
-# Seconds without any change after which a finding of something missing counts as broken.
-_STAYS_MISSING = 45.0
-_POLL_INTERVAL = 0.25
-_POLLS = 12
+# In seconds.
+_FAULTS_WITHIN = 3.0
 _CONNECTED_WITHIN = 60.0
 # The fewest messages for each one in doubt.
 _MESSAGES_PER_DOUBT = 50
 _SHARE_OF_CRASHES = 0.45
-
-_logger = logging.getLogger(__name__)
 
 _STEPS: Mapping[str, Action] = {
     **owner_actions.ACTIONS,
@@ -67,27 +57,12 @@ _STEPS: Mapping[str, Action] = {
 
 
 @dataclass
-class Outcome:
-    """`steps` are those that were run, and `broken` the findings that ended the run.
+class ChaosOutcome(Outcome):
+    """`passed_crash_points` are those that the bot reached, whether it crashed there or not."""
 
-    `passed_crash_points` are the crash points that the bot reached, whether it crashed there or
-    not. `is_harness_error` says that the harness itself failed, so that nothing is known of the
-    bot.
-    """
-
-    steps: list[Step] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
-    hits: Counter[str] = field(default_factory=Counter)
     passed_crash_points: set[str] = field(default_factory=set)
-    times_settled: int = 0
     in_doubt: int = 0
     messages: int = 0
-    is_harness_error: bool = False
-    began: float = field(default_factory=time.monotonic)
-
-    def note(self, step: Step) -> None:
-        self.steps.append(step)
-        _logger.info("%6.1f s  %s", time.monotonic() - self.began, step.name)
 
 
 def plan(seed: int, focus: Collection[str] = ()) -> Iterator[Step]:
@@ -101,30 +76,25 @@ async def run_steps(
     seconds: float,
     settings: Mapping[str, str] | None = None,
     keep: Path | None = None,
-) -> Outcome:
+) -> ChaosOutcome:
     """Run until the steps or the seconds are used up, or something is broken.
 
     `keep` is the folder for a copy of all files if something is broken.
     """
-    outcome = Outcome()
-    with tempfile.TemporaryDirectory(prefix="chaos-") as home:
-        try:
-            async with chaos_scene(Path(home), settings or {}) as scene:
-                try:
-                    await _run(scene, steps, time.monotonic() + seconds, outcome)
-                finally:
-                    outcome.hits = scene.hits
-                    outcome.passed_crash_points = scene.fault_control.passed_crash_points
-        except Exception as wrong:  # the report has to show the steps after any error
-            _logger.exception("The harness itself failed")
-            outcome.is_harness_error = True
-            outcome.broken.append(f"{type(wrong).__name__}: {str(wrong)[-2000:]}")
-        if outcome.broken and keep is not None:
-            shutil.copytree(home, keep, symlinks=True, dirs_exist_ok=True)
+    outcome = ChaosOutcome()
+    with folder_of_run(outcome, keep) as home:
+        async with chaos_scene(home, settings or {}) as scene:
+            try:
+                await _run(scene, steps, time.monotonic() + seconds, outcome)
+            finally:
+                outcome.hits = scene.hits
+                outcome.passed_crash_points = scene.fault_control.passed_crash_points
     return outcome
 
 
-async def _run(scene: ChaosScene, steps: Iterable[Step], ends: float, outcome: Outcome) -> None:
+async def _run(
+    scene: ChaosScene, steps: Iterable[Step], ends: float, outcome: ChaosOutcome
+) -> None:
     for step in steps:
         if time.monotonic() > ends and step.name == SETTLE:
             break
@@ -138,7 +108,7 @@ async def _run(scene: ChaosScene, steps: Iterable[Step], ends: float, outcome: O
         await _check_after_restart(scene, outcome)
 
 
-async def _check_after_restart(scene: ChaosScene, outcome: Outcome) -> None:
+async def _check_after_restart(scene: ChaosScene, outcome: ChaosOutcome) -> None:
     """Check once more after a last kill and start, and check the totals of the run."""
     await scene.kill()
     await scene.start()
@@ -170,18 +140,18 @@ def _leaked_topics(scene: ChaosScene) -> list[str]:
     ]
 
 
-async def _is_broken(scene: ChaosScene, outcome: Outcome) -> bool:
+async def _is_broken(scene: ChaosScene, outcome: ChaosOutcome) -> bool:
     await _end_faults(scene)
     outcome.times_settled += 1
-    outcome.broken += map(str, await _findings_once_settled(scene))
+    outcome.broken += map(str, await findings_once_settled(partial(_findings, scene)))
     return bool(outcome.broken)
 
 
 async def _end_faults(scene: ChaosScene) -> None:
     """End all faults, restart a bot that would hang for good, and send again what is unsent."""
-    await _wait_for_faults(scene)
+    # Not all of the pending faults happen.
+    await comes_true(lambda: not _has_pending_faults(scene), _FAULTS_WITHIN)
     faults.count_hits(scene)
-    phone_faults.count_hits(scene)
     await scene.undo.aclose()
     scene.discord.mend()
     scene.phones.server.mend()
@@ -199,41 +169,16 @@ async def _end_faults(scene: ChaosScene) -> None:
     await owner_actions.end_quiet(scene)
 
 
-async def _wait_for_faults(scene: ChaosScene) -> None:
-    """Give the pending faults a moment to happen; not all of them do."""
-    for _ in range(_POLLS):
-        left = (*scene.discord.faults_left, *scene.phones.server.faults_left)
-        if not scene.model.has_pending_failures and not left:
-            return
-        await asyncio.sleep(_POLL_INTERVAL)
+def _has_pending_faults(scene: ChaosScene) -> bool:
+    left = (*scene.discord.faults_left, *scene.phones.server.faults_left)
+    return scene.model.has_pending_failures or bool(left)
 
 
-async def _record_what_is_seen(scene: ChaosScene) -> None:
+async def _findings(scene: ChaosScene) -> tuple[list[Finding], object]:
+    """What the checker finds, and how much was noted until now."""
     scene.record.note_state(scene.discord)
     scene.phones.note_state()
     shown = await scene.bot.messages()
     scene.record.replace("page", [{"id": each["id"], "text": each["text"]} for each in shown])
-
-
-async def _findings_once_settled(scene: ChaosScene) -> list[Finding]:
-    """Poll the checker until it finds nothing.
-
-    Returns its findings once nothing has changed for a while, or the time to settle is over.
-    """
-    latest = time.monotonic() + _SETTLES_WITHIN
-    seen: tuple[object, ...] = ()
-    since = 0.0
-    while True:
-        await _record_what_is_seen(scene)
-        found = await asyncio.to_thread(check, scene.bot.data, scene.record.folder)
-        if not found:
-            return []
-        now = time.monotonic()
-        state = (*found, *(path.stat().st_size for path in sorted(scene.record.folder.iterdir())))
-        if state != seen:
-            seen, since = state, now
-        is_final = all(each.is_final for each in found)
-        if now > latest or now - since > (_STAYS_WRONG if is_final else _STAYS_MISSING):
-            return found
-        _logger.debug("not yet: %s", found[0])
-        await asyncio.sleep(_POLL_INTERVAL)
+    found = await asyncio.to_thread(check, scene.bot.data, scene.record.folder)
+    return found, [path.stat().st_size for path in sorted(scene.record.folder.iterdir())]

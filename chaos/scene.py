@@ -6,8 +6,9 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -45,6 +46,7 @@ SECRET = "the-secret-of-all-webhooks-of-the-chaos"
 HOME_ZONE = "Europe/Berlin"
 _ROOT = Path(__file__).resolve().parent.parent
 _BOT_WITH_FAULTS = ("-m", "chaos.fault_injection")
+_LOOK = 0.1
 # The name under which each error of the system is counted.
 ERROR_NAMES = {
     "EIO": "fsync refused (EIO)",
@@ -173,10 +175,25 @@ class ChaosScene:
         draft.write_text(text)
         draft.replace(target)
 
-    def note_reminder(self, name: str, at: datetime, text: str, *, is_timed: bool = True) -> None:
+    def note_reminder(self, name: str, at: datetime, *, is_timed: bool = True) -> None:
         """Note for the checker that this reminder has to come; `is_timed` if it is due at `at`."""
-        row = {"id": name, "at": at.isoformat(), "text": text, "is_timed": is_timed}
+        row = {"id": name, "at": at.isoformat(), "text": words_of(name), "is_timed": is_timed}
         self.record.note("orders", row)
+
+
+async def comes_true(condition: Callable[[], object], seconds: float) -> bool:
+    """Whether it holds within so many seconds."""
+    latest = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > latest:
+            return False
+        await asyncio.sleep(_LOOK)
+    return True
+
+
+def words_of(name: str) -> str:
+    """What a reminder with this name says."""
+    return f"Drink {name}."
 
 
 def soon(seconds: float) -> datetime:

@@ -6,10 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
-from chaos.evidence import NOT_KEPT, Evidence, Row, moment
+from chaos.evidence import END_STATES, NOT_KEPT, Evidence, Row, moment
 from chaos.findings import Finding, missing, wrong
 
-_ENDS = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
 _LATE = timedelta(seconds=60)
 
 
@@ -24,7 +23,7 @@ def _each_occurrence_has_one_end(evidence: Evidence) -> Iterator[Finding]:
         passed = _since_last_plan(all_passed)
         if passed == ["planned"] and _is_still_to_come(last[occurrence], evidence.ledger[-1]):
             continue
-        ends = [each for each in passed if each in _ENDS]
+        ends = [each for each in passed if each in END_STATES]
         if passed.count("due") > 1 or passed.count("delivered") > 1:
             yield wrong(f"{occurrence} was begun or delivered twice: {passed}")
         if "running" in passed and "due" not in passed:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from chaos.owner_actions import Action, remind_at, send_command
-from chaos.scene import HOME_ZONE, ChaosScene, soon
+from chaos.scene import HOME_ZONE, ChaosScene, comes_true, soon, words_of
 
 # Their clocks are hours ahead of that at home.
 _AWAY = ("Asia/Tokyo", "Asia/Kolkata")
 _DEFAULT = "default"
-_POLLS = 40
-_POLL_INTERVAL = 0.1
+# In seconds: how soon the bot has read a new file, or plans by a new zone.
+_PLANNED_WITHIN = 4.0
 
 
 async def travel(scene: ChaosScene, rng: random.Random) -> None:
@@ -37,23 +36,23 @@ async def _go_away(scene: ChaosScene, rng: random.Random) -> None:
     scene.write_job(f"reminders/{by_clock}.md", _reminder_file(by_clock, at, zone))
     routine = f"r{scene.next_number()}"
     scene.write_job(f"routines/{routine}.md", _routine_file(routine, _jumped_over(zone)))
-    is_armed = await _is_true_soon(lambda: scene.record.is_armed(routine))
+    is_armed = await comes_true(lambda: scene.record.is_armed(routine), _PLANNED_WITHIN)
     before = datetime.now(UTC)
     if await _change_zone(scene, rng, zone):
         scene.hits["travelled away"] += 1
-        scene.note_reminder(by_clock, at, _text(by_clock))
+        scene.note_reminder(by_clock, at)
         if is_armed:
-            scene.note_reminder(routine, before, _text(routine))
+            scene.note_reminder(routine, before)
 
 
 async def _go_home(scene: ChaosScene, rng: random.Random) -> None:
     """A reminder for a time that is past by the old clock, and soon by the new one, comes once."""
     away = scene.zone
-    if away and not await _is_true_soon(lambda: scene.record.planned_zone() == away):
+    if away and not await comes_true(lambda: scene.record.planned_zone() == away, _PLANNED_WITHIN):
         return
     remind_at(scene, soon(rng.uniform(1, 3)))
     name, at = f"r{scene.next_number()}", soon(rng.uniform(1, 3))
-    scene.note_reminder(name, at, _text(name), is_timed=False)
+    scene.note_reminder(name, at, is_timed=False)
     scene.write_job(f"reminders/{name}.md", _reminder_file(name, at, HOME_ZONE))
     if await _change_zone(scene, rng, HOME_ZONE):
         scene.hits["travelled home"] += 1
@@ -75,14 +74,6 @@ async def _change_zone(scene: ChaosScene, rng: random.Random, zone: str) -> bool
     return is_done
 
 
-async def _is_true_soon(condition: Callable[[], bool]) -> bool:
-    for _ in range(_POLLS):
-        if condition():
-            return True
-        await asyncio.sleep(_POLL_INTERVAL)
-    return False
-
-
 def _jumped_over(zone: str) -> datetime:
     """A wall time halfway between that at home and that in the zone."""
     now = datetime.now(UTC)
@@ -90,20 +81,16 @@ def _jumped_over(zone: str) -> datetime:
     return walls[0] + (walls[1] - walls[0]) / 2 + timedelta(seconds=1)
 
 
-def _text(name: str) -> str:
-    return f"Drink {name}."
-
-
 def _reminder_file(name: str, at: datetime, zone: str) -> str:
     """For a time of day: `run-at` has no offset."""
     wall = at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-    return f'---\nid: {name}\nrun-at: "{wall.isoformat()}"\n---\n{_text(name)}\n'
+    return f'---\nid: {name}\nrun-at: "{wall.isoformat()}"\n---\n{words_of(name)}\n'
 
 
 def _routine_file(name: str, wall: datetime) -> str:
     cron = f"{wall.minute} {wall.hour} * * *"
     fields = f'id: {name}\ncron: "{cron}"\nbackground: true\nplain: true\nmust: true\nlate: run'
-    return f"---\n{fields}\n---\n{_text(name)}\n"
+    return f"---\n{fields}\n---\n{words_of(name)}\n"
 
 
 ACTIONS: Mapping[str, Action] = {"travel": travel}

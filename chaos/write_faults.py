@@ -23,12 +23,12 @@ from chaos.owner_actions import (
     say_on_page,
     tick_errand,
 )
-from chaos.scene import ChaosScene
+from chaos.scene import ChaosScene, comes_true
 from chaos.travel_actions import travel
 from chaos.webhook_caller import call_webhook
 
-_POLLS = 25
-_POLL_INTERVAL = 0.1
+# In seconds.
+_CRASHES_WITHIN = 2.5
 
 
 async def _begin_new_conversation(scene: ChaosScene, rng: random.Random) -> None:
@@ -43,11 +43,12 @@ async def _use_up_updates(scene: ChaosScene, rng: random.Random) -> None:
     """
     await run_routine(scene, rng)
     updates = scene.bot.data / "state" / "pending_updates.json"
-    for _ in range(2 * _POLLS):
+
+    def has_come() -> bool:
         text = updates.read_text() if updates.exists() else ""
-        if not scene.model.done.isdisjoint(re.findall(r"\bReport (u\d+)\b", text)):
-            break
-        await asyncio.sleep(_POLL_INTERVAL)
+        return not scene.model.done.isdisjoint(re.findall(r"\bReport (u\d+)\b", text))
+
+    await comes_true(has_come, 2 * _CRASHES_WITHIN)
     await say_on_discord(scene, rng)
 
 
@@ -123,10 +124,7 @@ async def restart_after_crash(scene: ChaosScene, rng: random.Random) -> None:
 
 async def wait_for_crash(scene: ChaosScene) -> None:
     """Gives up after a while, since the bot may not reach the crash point."""
-    for _ in range(_POLLS):
-        if not scene.fault_control.is_pending:
-            return
-        await asyncio.sleep(_POLL_INTERVAL)
+    await comes_true(lambda: not scene.fault_control.is_pending, _CRASHES_WITHIN)
 
 
 async def _cause_write(label: str, scene: ChaosScene, rng: random.Random) -> None:

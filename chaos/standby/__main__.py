@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests.patience import measure_patience
+
 from chaos.planted_bugs import program_with_bug
 from chaos.standby.faults import FAULTS
 from chaos.standby.planted_bugs import STANDBY_BUGS
-from chaos.standby.runner import Outcome, plan, run_faults
+from chaos.standby.runner import StandbyOutcome, plan, run_faults
 from chaos.steps import described
 
 
@@ -25,6 +27,7 @@ def main() -> int:
     logging.getLogger("chaos").setLevel(logging.DEBUG if options.verbose else logging.WARNING)
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     print(f"seed {seed} (again: python -m chaos.standby --seed {seed})", flush=True)
+    measure_patience()
     with ExitStack() as stack:
         bugs = [bug for bug in STANDBY_BUGS if bug.name == options.planted]
         settings = stack.enter_context(program_with_bug(bugs[0])) if bugs else {}
@@ -43,7 +46,7 @@ def main() -> int:
     return 1 if outcome.broken else 0
 
 
-def report(outcome: Outcome) -> str:
+def report(outcome: StandbyOutcome) -> str:
     counts = f"{len(outcome.steps)} steps, {outcome.times_settled} times at rest"
     lines = [f"{counts}, {outcome.reminders} reminders; met:"]
     lines += [f"  {outcome.hits[name]:5} {name}" for name in sorted(outcome.hits)]

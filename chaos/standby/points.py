@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+from chaos.fault_control import PendingFault
 
 KILL, FREEZE, SLEEP = "kill", "freeze", "sleep"
 BEFORE_STEP, IN_STEP = "before a step", "inside a step"
@@ -16,7 +18,7 @@ STEP_POINTS = (BEFORE_STEP, IN_STEP, BEFORE_COMMIT, AFTER_COMMIT)
 POINTS = (*STEP_POINTS, BEFORE_SEND, IN_SEND, AFTER_SEND)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PointFault:
     """Happens once, at the point, after it was passed `skip` times.
 
@@ -30,30 +32,17 @@ class PointFault:
     keeper_late: float = 0.0
 
 
-class PointControl:
-    """Holds one fault at a time for one machine, in a folder that it shares with the harness."""
+class PointControl(PendingFault[PointFault]):
+    """Also learns whether the fault has happened, and what one machine has sent."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
-        self._pending = folder / "fault.json"
+        super().__init__(folder, PointFault)
         self._met = folder / "met.json"
         self._sends = folder / "sends.jsonl"
 
     def inject(self, fault: PointFault) -> None:
         self._met.unlink(missing_ok=True)
-        draft = self._pending.with_suffix(".new")
-        draft.write_text(json.dumps(asdict(fault)))
-        draft.replace(self._pending)
-
-    def withdraw(self) -> None:
-        self._pending.unlink(missing_ok=True)
-
-    def current(self) -> PointFault | None:
-        try:
-            return PointFault(**json.loads(self._pending.read_text()))
-        except FileNotFoundError:
-            return None
+        super().inject(fault)
 
     def meet(self) -> None:
         """Tell the harness that the fault happens now."""

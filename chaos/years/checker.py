@@ -10,12 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from chaos import checker
-from chaos.evidence import Evidence
+from chaos.evidence import END_STATES, Evidence
 from chaos.quiet_invariants import STILL_WAITS
 from chaos.years.after_done import comes_after_each_answer
 from chaos.years.budget_invariant import ping_budget_is_exact
 from chaos.years.cost_invariant import costs_are_those_of_the_model
-from chaos.years.invariants import END_STATES, INVARIANTS, describe_end
+from chaos.years.invariants import INVARIANTS, describe_end
 from chaos.years.scene import YearsScene
 
 _CERTAINLY_DONE_AFTER = timedelta(minutes=20)

@@ -7,11 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
-from chaos.evidence import Evidence, Row, moment
+from chaos.evidence import END_STATES, Evidence, Row, moment
 from chaos.years.scene import YearsScene
 from chaos.years.timeline import IntervalKind
 
-END_STATES = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
 _LATE = timedelta(seconds=60)
 _IN_TIME = timedelta(seconds=2)
 _CERTAINLY_DONE_AFTER = timedelta(minutes=20)
@@ -189,14 +188,20 @@ def _no_ping_comes_in_quiet_hours(scene: YearsScene, evidence: Evidence) -> Iter
 
 
 def _no_routine_speaks_in_quiet_hours(scene: YearsScene, evidence: Evidence) -> Iterator[str]:
-    """A turn of the conversation that was due before the quiet may run in it."""
+    """A turn of the conversation that was due before the quiet may run in it.
+
+    So may one that waited for the end of an earlier quiet, if the bot ran between the two.
+    """
     since = scene.quiet_since
+    held_until: dict[str, datetime] = {}
     turns: defaultdict[str, list[datetime]] = defaultdict(list)
     for row in evidence.model:
         found = row["event"] == "asked" and re.match(r"\[routine:([\w-]+)\]", row["prompt"])
         if found:
             turns[found[1]].append(moment(row["at"]))
     for row in evidence.ledger:
+        if row["state"] == "held" and "message" not in row:
+            held_until[row["occurrence"]] = moment(row["until"])
         if row["state"] != "running" or since is None:
             continue
         kind, job, key = row["occurrence"].split(":", 2)
@@ -204,8 +209,20 @@ def _no_routine_speaks_in_quiet_hours(scene: YearsScene, evidence: Evidence) -> 
         is_turn = any(timedelta() <= at - began < _LATE for at in turns[job])
         if kind != "routine" or not is_turn or began < since + _LATE:
             continue
+        until = held_until.get(row["occurrence"])
+        if until is not None and _ran_by_day(scene, until, began):
+            continue
         if _is_in_quiet_hours(began) and _is_in_quiet_hours(moment(key).astimezone(began.tzinfo)):
             yield f"{row['occurrence']} ran at {began:%H:%M}, in the quiet"
+
+
+def _ran_by_day(scene: YearsScene, until: datetime, began: datetime) -> bool:
+    """Whether the bot ran after `until` and before the night of `began`."""
+    night = (began - timedelta(hours=7)).replace(hour=22, minute=0, second=0)
+    return any(
+        each.kind is IntervalKind.WATCHED and max(each.start, until) < min(each.end, night)
+        for each in scene.host.timeline.intervals
+    )
 
 
 def _is_in_quiet_hours(at: datetime) -> bool:

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# A start reads these files completely, and only the last lines of the other logs.
-_READ_COMPLETELY = ("*.json", "inbox.jsonl", "outbox.jsonl")
 _LARGEST_FILE = 300_000
 _USUAL_OBJECT_SPREAD = 600
 _USUAL_OPEN_FILE_SPREAD = 30
@@ -31,11 +29,7 @@ def measure_resources(data: Path) -> ResourceUsage:
     )
     open_files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     state_file_sizes = Counter(
-        {
-            path.name: path.stat().st_size
-            for kind in _READ_COMPLETELY
-            for path in (data / "state").glob(kind)
-        }
+        {path.name: path.stat().st_size for path in (data / "state").glob("*.json")}
     )
     return ResourceUsage(ours, open_files, state_file_sizes)
 

@@ -74,26 +74,22 @@ def plan(seed: int, *, night_weight: int = 7, longest_wait: float = 10_000) -> I
     `night_weight` is the weight of the step that sleeps through the night.
     """
     rng = random.Random(seed)
-    weights = {**WEIGHTS, "sleep through the night": night_weight}
-    names, shares = list(weights), list(weights.values())
-    yield from (Step("make a routine", 5.0, rng.randrange(10**6)) for _ in range(_FIRST_ROUTINES))
-    while True:
-        for name in rng.choices(names, shares, k=_STEPS_BETWEEN_CHECKS):
-            wait = rng.choice((0.0, rng.uniform(0, 60), rng.uniform(60, longest_wait)))
-            yield Step(name, round(wait, 3), rng.randrange(10**6))
-        yield Step(SETTLE)
+    return _planned(rng, {**WEIGHTS, "sleep through the night": night_weight}, longest_wait)
 
 
 def plan_nights(seed: int) -> Iterator[Step]:
     """Endless random steps with quiet hours from the first night on."""
     rng = random.Random(seed)
-    weights = {**WEIGHTS, **_NIGHT_WEIGHTS}
-    names, shares = list(weights), list(weights.values())
     yield Step("keep the nights quiet", 5.0, rng.randrange(10**6))
+    yield from _planned(rng, {**WEIGHTS, **_NIGHT_WEIGHTS}, _LONGEST_NIGHT_WAIT)
+
+
+def _planned(rng: random.Random, weights: Mapping[str, int], longest_wait: float) -> Iterator[Step]:
+    names, shares = list(weights), list(weights.values())
     yield from (Step("make a routine", 5.0, rng.randrange(10**6)) for _ in range(_FIRST_ROUTINES))
     while True:
         for name in rng.choices(names, shares, k=_STEPS_BETWEEN_CHECKS):
-            wait = rng.choice((0.0, rng.uniform(0, 60), rng.uniform(60, _LONGEST_NIGHT_WAIT)))
+            wait = rng.choice((0.0, rng.uniform(0, 60), rng.uniform(60, longest_wait)))
             yield Step(name, round(wait, 3), rng.randrange(10**6))
         yield Step(SETTLE)
 

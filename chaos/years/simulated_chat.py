@@ -61,6 +61,7 @@ class SimulatedChat:
         self._record = record
         self._clock = clock
         self._pacer = pacer
+        self._rows: dict[str, dict[str, object]] = {}
         self._newest: deque[_SentMessage] = deque(maxlen=_SEARCHED_MESSAGES)
         self._unread: dict[int, str] = {}
         self._owner_wrote = asyncio.Event()
@@ -151,10 +152,13 @@ class SimulatedChat:
             raise DeliveryUncertain("No answer came.")
         return str(number)
 
-    async def edit(self, _: str, content: ChatMessage) -> None:
+    async def edit(self, ref: str, content: ChatMessage) -> None:
         if self.is_down:
             raise Unreachable("There is no network.")
         self._pacer.note_activity()
+        if self._rows[ref]["text"] != content.text:
+            self._rows[ref]["text"] = content.text
+            self._record.note("discord", self._rows[ref])
         self._show_card(content)
 
     async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
@@ -186,6 +190,7 @@ class SimulatedChat:
         number, at = self._last_id, self._clock.utc()
         self._newest.append(_SentMessage(number, nonce, text, at.timestamp()))
         row = {"id": number, "is_ours": is_ours, "text": text, "at": at.isoformat(), "marks": []}
+        self._rows[str(number)] = row
         self._record.note("discord", row)
         self._pacer.note_activity()
         return number

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from chaos.checker import check
 from chaos.crash_points import CRASH_POINTS
 from chaos.planted_bugs import (
     PACKAGE,
@@ -21,7 +22,9 @@ from chaos.planted_bugs import (
     problems_of_planted_bugs,
     program_with_bug,
 )
-from chaos.runner import WEIGHTS, Outcome, plan, run_steps
+from chaos.record import Record
+from chaos.runner import WEIGHTS, plan, run_steps
+from chaos.settling import Outcome
 from chaos.shrink import shrunk
 from chaos.steps import SETTLE, Step, planned_steps, read_steps, write_steps
 
@@ -70,6 +73,30 @@ def test_a_planted_bug_is_in_the_copy_and_not_in_the_source() -> None:
         assert chosen.new in copy.read_text()
     assert not copy.exists()
     assert (PACKAGE / chosen.file).read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("log", "is_right"),
+    [
+        ({"plain": "1", "must": "2", "other": "3"}, True),
+        ({"plain": "2", "must": "1", "other": "3"}, True),
+        ({"plain": "2", "other": "1"}, False),
+        ({"must": "2", "plain": "1"}, False),
+        ({"must": "2", "must too": "1"}, False),
+        ({"plain": "1 2", "must": "3"}, True),
+        ({"plain": "1 3", "must": "2"}, False),
+    ],
+)
+def test_only_what_must_come_goes_before_others_on_discord(
+    tmp_path: Path, log: Mapping[str, str], is_right: bool
+) -> None:
+    record = Record(tmp_path / "record", tmp_path / "state")
+    for text, refs in log.items():
+        row = {"id": text, "author": "background", "text": text, "refs": {"discord": refs}}
+        record.note("messages", row | {"must": text.startswith("must")})
+        for ref in refs.split():
+            record.note("discord", {"id": ref, "is_ours": True, "text": text, "marks": []})
+    assert (check(tmp_path, record.folder) == []) is is_right
 
 
 def test_a_seed_has_always_the_same_steps_and_they_can_be_kept(tmp_path: Path) -> None:

@@ -84,8 +84,9 @@ async def test_no_grant_answers_a_question_that_a_strangers_words_may_be_behind(
     assert await scene.within(plain[0]) is None
     assert scene.granted == [GRANT]
     again = asyncio.create_task(scene.approvals.decide(WRITE, needs))
-    await scene.until(lambda: len(scene.cards) == 3)
+    await scene.until(lambda: len(scene.cards) == 3 or again.done())
     assert not asking.done()
+    assert not again.done()
     assert [each.label for each in scene.cards[2].buttons] == ["✅ Allow once", "❌ Refuse"]
     assert scene.cards[2].problems() == []
     await scene.approvals.cancel()
@@ -279,6 +280,24 @@ async def test_the_mode_of_this_session_counts_before_the_stored_one(scene: Appr
     assert await (await scene.restarted()).approvals.mode() is PermissionMode.DONT_ASK
     await approvals.reset()
     assert await approvals.mode() is PermissionMode.DONT_ASK
+
+
+async def test_a_mode_that_changes_over_an_open_question_decides_the_next_calls_only(
+    scene: ApprovalScene,
+) -> None:
+    await scene.approvals.set_mode(PermissionMode.DEFAULT)
+    asking = asyncio.create_task(scene.approvals.decide(WRITE, "not allowed"))
+    await scene.until(lambda: len(scene.cards) == 1 or asking.done())
+    assert not asking.done()
+    await scene.approvals.set_mode(PermissionMode.DONT_ASK)
+    assert await scene.approvals.decide(SAME, "not allowed") == Refusal("not allowed")
+    await scene.approvals.set_mode(PermissionMode.BYPASS)
+    assert await scene.approvals.decide(OTHER, "not allowed") is None
+    assert not asking.done()
+    assert (await scene.click("always")).text == ""
+    assert await scene.within(asking) is None
+    assert scene.granted == [GRANT]
+    assert len(scene.shown) == 1
 
 
 KEY = "0" * 32

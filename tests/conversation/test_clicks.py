@@ -8,6 +8,7 @@ import pytest
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
 from tests.conversation.scene import Scene, button_of, scene, scripted
 
+from ollim_bot.conversation import texts
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputEnd
@@ -63,6 +64,17 @@ async def test_a_used_button_is_shown_as_used_and_the_others_are_not() -> None:
 
         (shown,) = at.cards
         assert [button.is_used for button in shown.buttons] == [True, False]
+
+
+async def test_a_used_button_does_not_do_again_what_could_be_done_twice() -> None:
+    engine, quiet = ScriptedEngine(), {"label": "Quiet", "action": "quiet:2026-02-24T12:00"}
+    engine.then(CallsTool(CARD, {"title": "A break", "buttons": [quiet]}), Says("See the card."))
+    async with scene(engine) as at:
+        card = await shown_card(at)
+        assert not (await at.press("Quiet until 12:00", card)).is_error
+        await at.chat.command("web", "/quiet off")
+        assert (await at.press("Quiet until 12:00", card)).text == texts.BUTTON_USED
+        assert (await at.chat.command("web", "/quiet")).text.startswith("It is not quiet.")
 
 
 @pytest.mark.parametrize(("title", "left"), [("Shall I?", 0), ("The plan", 2)])

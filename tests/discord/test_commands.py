@@ -172,7 +172,8 @@ async def test_an_answer_after_a_quarter_of_an_hour_comes_as_a_message(
     await asked.answered()
     scene.late += 15 * 60 + 1
     scene.core.may_answer.set()
-    await eventually(lambda: scene.told)
+    await scene.discord.until(lambda: scene.discord.requests[-1].method == "PATCH")
+    assert await scene.discord.slash("cost").said() == "`/cost` is done."
     assert (scene.told, asked.texts) == ([LONG], [])
 
 

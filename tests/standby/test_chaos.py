@@ -10,10 +10,11 @@ from itertools import islice
 
 import pytest
 from chaos.planted_bugs import PlantedBug, problems_of_planted_bugs, program_with_bug
+from chaos.settling import Outcome
 from chaos.standby.faults import FAULTS
 from chaos.standby.machines import NO_SERVER
 from chaos.standby.planted_bugs import STANDBY_BUGS
-from chaos.standby.runner import Outcome, plan, run_faults
+from chaos.standby.runner import plan, run_faults
 from chaos.steps import SETTLE, Step
 from devtools.localpostgres import find_binaries
 

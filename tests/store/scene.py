@@ -89,3 +89,10 @@ class StoreScene:
 
     def _report(self, problem: StoreProblem) -> None:
         self.problems.append(str(problem))
+
+
+def without_patience(path: Path) -> sqlite3.Connection:
+    """A connection that does not wait for a lock."""
+    made = connect(path)
+    made.execute("PRAGMA busy_timeout=0")
+    return made

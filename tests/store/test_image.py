@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.clock import ManualClock
-from tests.store.scene import NOW, StoreScene
+from tests.store.scene import NOW, StoreScene, without_patience
 
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.errors import WriteFailed
@@ -115,7 +115,9 @@ def test_another_process_that_holds_the_database_is_no_reason_for_an_image(
     holder.execute("BEGIN IMMEDIATE")
     try:
         with pytest.raises(Busy):
-            open_for_bot(scene.paths, lambda: NOW, report=print, tell=print)
+            open_for_bot(
+                scene.paths, lambda: NOW, report=print, tell=print, connection=without_patience
+            )
     finally:
         holder.close()
 

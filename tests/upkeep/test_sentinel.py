@@ -15,6 +15,7 @@ import pytest
 from devtools.doubles.engine import ScriptedEngine, ScriptedSession
 from tests.scheduling.owner_actions import pings
 from tests.scheduling.test_nags import click
+from tests.store.scene import without_patience
 from tests.upkeep.sentinel_scene import (
     MUST,
     PILL,
@@ -33,7 +34,6 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sentinel import BotState
 from ollim_bot.ports import SessionSpec, Toolset
-from ollim_bot.store.connection import connect
 from ollim_bot.store.files import FileLock
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 from ollim_bot.store.opening import open_database
@@ -434,13 +434,6 @@ async def test_a_file_that_is_taken_over_twice_counts_once(scene: Scene) -> None
     assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
     assert len(scene.ask(lambda tx: tx.due_items.open())) == 1
     assert (await messages_after_restart(scene)).count(PILL) == 1
-
-
-def without_patience(path: Path) -> sqlite3.Connection:
-    """A connection that does not wait for a lock."""
-    made = connect(path)
-    made.execute("PRAGMA busy_timeout=0")
-    return made
 
 
 async def test_a_locked_database_keeps_nothing_from_coming(scene: Scene) -> None:

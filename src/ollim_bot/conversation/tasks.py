@@ -155,7 +155,7 @@ class TaskCommands:
             key = button.data.removeprefix(f"{TASK}:")
             known = await self._store.read(lambda tx: tx.task_undos.get())
             undo = known.find(key)
-            if undo is None or undo.is_over(self._clock.now()):
+            if undo is None:
                 return CommandAnswer(texts.UNDO_OVER, is_error=True)
             is_begun = any(each.undo == undo for each in known.begun)
             await self._carry_out(TaskStep(undo, takes_back=True), may_be_there=is_begun)

@@ -48,9 +48,6 @@ class TaskUndo:
     def until(self) -> datetime:
         return self.at.astimezone(UTC) + _UNDO_FOR
 
-    def is_over(self, now: datetime) -> bool:
-        return now.astimezone(UTC) >= self.until
-
     @property
     def is_deletion(self) -> bool:
         return bool(self.receipt)
@@ -100,7 +97,7 @@ class TaskUndos:
         return replace(self, begun=tuple(each for each in self.begun if each.undo.key != key))
 
     def over(self, now: datetime) -> list[TaskUndo]:
-        return [each for each in self.undos if each.is_over(now)]
+        return [each for each in self.undos if each.until <= now.astimezone(UTC)]
 
 
 def tasks_card(tasks: Sequence[Task], today: date) -> Card:

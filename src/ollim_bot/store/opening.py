@@ -219,6 +219,7 @@ def open_for_bot(
     report: Report,
     tell: Callable[[Transaction, AfterReturn], None],
     disk: Disk | None = None,
+    connection: Connect = connect,
     journal: Journal | None = None,
 ) -> Backend:
     """As `open_database` for the holder; settles a return to a copy, with `tell` in the same step.
@@ -230,7 +231,13 @@ def open_for_bot(
     def opened() -> Database:
         heartbeat = HeartbeatFile(paths, disk).read()
         database = open_database(
-            paths, now, is_holder=True, report=report, disk=disk, journal=journal
+            paths,
+            now,
+            is_holder=True,
+            report=report,
+            disk=disk,
+            connection=connection,
+            journal=journal,
         )
         try:
             database.run(lambda tx: settle(tx, heartbeat, tell))
