@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ollim_bot.channels import PushChannel
 from ollim_bot.conversation.approvals import Approvals, CarefulTimes
@@ -122,7 +123,7 @@ from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
 from ollim_bot.upkeep.restore import of_conversation
-from ollim_bot.view_ports import Views
+from ollim_bot.view_ports import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +222,7 @@ class ConversationParts:
             self._careful,
         )
 
-    def _views(self, buttons: ButtonRouter) -> Views:
+    def _views(self, buttons: ButtonRouter) -> Mapping[str, View[Any]]:
         deps, paths = self._deps, DataPaths(self._deps.working_directory)
         changes = FileChanges(paths, deps.store, deps.journal, deps.clock.now)
         lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock, deps.reach)
@@ -229,8 +230,8 @@ class ConversationParts:
         job = JobFormView(
             deps.store, deps.repositories, deps.clock, buttons.press, self.week_plans.difference
         )
-        return Views(
-            today=DayPanel(
+        return {
+            "today": DayPanel(
                 deps.store,
                 deps.repositories,
                 self._day,
@@ -241,24 +242,24 @@ class ConversationParts:
                 deps.reach,
                 receipts,
             ),
-            week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
-            jobs=JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
-            job=job,
-            runs=RunListView(deps.store, deps.clock, deps.heartbeat, receipts),
-            run=RunView(deps.store, deps.repositories, deps.clock),
-            money=MoneyView(deps.store, deps.clock),
-            settings=SettingPage(
+            "week": WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
+            "jobs": JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
+            "job": job,
+            "runs": RunListView(deps.store, deps.clock, deps.heartbeat, receipts),
+            "run": RunView(deps.store, deps.repositories, deps.clock),
+            "money": MoneyView(deps.store, deps.clock),
+            "settings": SettingPage(
                 deps.store, deps.clock, self._services.settings.change, self.phone
             ),
-            health=HealthPage(
+            "health": HealthPage(
                 deps.store, deps.clock, [each.name for each in deps.channels], deps.health
             ),
-            sessions=self._services.sessions,
-            changes=ChangesPage(
+            "sessions": self._services.sessions,
+            "changes": ChangesPage(
                 deps.store, deps.clock, paths.root, changes, self._items, deps.tasks
             ),
-            about_me=AboutMePage(deps.store, deps.clock, paths, changes, deps.journal),
-        )
+            "about-me": AboutMePage(deps.store, deps.clock, paths, changes, deps.journal),
+        }
 
     @property
     def is_idle(self) -> bool:

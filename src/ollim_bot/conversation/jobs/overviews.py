@@ -68,6 +68,7 @@ from ollim_bot.store.day_receipts import TodayReceipts
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, Watches, changes_of
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.view_ports import ActingView
 
 # The records and tables that an overview is made of. The ledger has a row for each change of a job.
 MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
@@ -328,8 +329,11 @@ _ADD, _OF_LINE = "add", ("line", "reading", "key")
 PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
 
 
-class DayPanel:
-    """A `DayService`. `press_on` is the router of buttons."""
+class DayPanel(ActingView[DayView]):
+    """The action `press` presses the button `custom_id` as on a card, with `words`.
+
+    `press_on` is the router of buttons.
+    """
 
     def __init__(
         self,
@@ -457,7 +461,7 @@ class _Kept:
         }
 
 
-class JobListing:
+class JobListing(ActingView[JobList]):
     """An `ActingView` of the jobs that have all `words` and the `kind` of the address.
 
     Of them, it reads `most`. The actions are `pause` and `resume` of the job `id`, and `add`, which
