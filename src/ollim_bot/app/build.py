@@ -15,12 +15,7 @@ from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
-from ollim_bot.conversation.commands.dispatcher import (
-    CommandDispatcher,
-    CommandServices,
-    HelpCommands,
-    Queued,
-)
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, HelpCommands, Queued
 from ollim_bot.conversation.commands.handlers import (
     UNDO_CLEAR,
     ConversationCommands,
@@ -209,7 +204,7 @@ class ConversationParts:
         self._build_commands()
         buttons = self._build_buttons()
         self.phone = deps.phone
-        self.conversation = Conversation(
+        self.conversation: Conversation = Conversation(
             deps.store,
             self.intake,
             self.dispatcher,
@@ -248,13 +243,11 @@ class ConversationParts:
             "runs": RunListView(deps.store, deps.clock, deps.heartbeat, receipts),
             "run": RunView(deps.store, deps.repositories, deps.clock),
             "money": MoneyView(deps.store, deps.clock),
-            "settings": SettingPage(
-                deps.store, deps.clock, self._services.settings.change, self.phone
-            ),
+            "settings": SettingPage(deps.store, deps.clock, self._settings.change, self.phone),
             "health": HealthPage(
                 deps.store, deps.clock, [each.name for each in deps.channels], deps.health
             ),
-            "sessions": self._services.sessions,
+            "sessions": self._sessions,
             "changes": ChangesPage(
                 deps.store, deps.clock, paths.root, changes, self._items, deps.tasks
             ),
@@ -404,14 +397,23 @@ class ConversationParts:
         )
         self.task_commands = TaskCommands(store, deps.tasks, poster, clock)
         root, zone, board = deps.working_directory, deps.zone, self.board
-        services = self._services = CommandServices(
-            ConversationCommands(store, state, runner, self.approvals, forks, poster, clock),
-            SessionCommands(deps.engine, store, state, poster, forks, clock, root),
+        self._conversing = ConversationCommands(
+            store, state, runner, self.approvals, forks, poster, clock
+        )
+        self._sessions = SessionCommands(deps.engine, store, state, poster, forks, clock, root)
+        self._forking = ForkCommands(forks, self.fork_requests, state, poster, clock, runner.stop)
+        self._settings = SettingCommands(
+            store, deps.repositories, clock, zone, lambda: board.current
+        )
+        self._quiet, self._help = QuietCommands(store, clock), HelpCommands(store, poster)
+        owners = (
+            self._conversing,
+            self._sessions,
             InquiryCommands(store, clock, deps.status.price),
-            ForkCommands(forks, self.fork_requests, state, poster, clock, runner.stop),
-            SettingCommands(store, deps.repositories, clock, zone, lambda: board.current),
+            self._forking,
+            self._settings,
             PermissionCommands(self.approvals, self._careful),
-            QuietCommands(store, clock),
+            self._quiet,
             self.overviews,
             self.task_commands,
             ProgramCommands(
@@ -422,16 +424,16 @@ class ConversationParts:
                 self._set_up,
                 self.intake.receive,
             ),
-            HelpCommands(store, poster),
+            self._help,
             self.google,
         )
         self.retries = Retries(store, state, forks, poster, clock, login=deps.login)
         steps = {
-            **{name: Queued(run, can_repeat=True) for name, run in services.forks.steps.items()},
-            UNDO_CLEAR: Queued(services.conversation.undo_clear, can_repeat=True),
+            **{name: Queued(run, can_repeat=True) for name, run in self._forking.steps.items()},
+            UNDO_CLEAR: Queued(self._conversing.undo_clear, can_repeat=True),
             RETRY_AFTER_LOGIN: Queued(self.retries.after_login, can_repeat=True),
         }
-        self.dispatcher = CommandDispatcher(state, poster, clock, services, steps=steps)
+        self.dispatcher = CommandDispatcher(state, poster, clock, owners, steps)
         recovery = Recovery(state, forks, self._inputs, runner, poster, self.dispatcher, clock)
         self.loop = InputLoop(
             self.gate,
@@ -448,7 +450,7 @@ class ConversationParts:
     def _build_buttons(self) -> ButtonRouter:
         """What the buttons below messages do."""
         deps, store, clock = self._deps, self._deps.store, self._deps.clock
-        poster, services = self.poster, self._services
+        poster = self.poster
         self.manual_runs = JobRuns()
         self.server_cards = ServerCards(store, poster, self.notices, clock)
         can_ask = not deps.status.is_offline
@@ -466,17 +468,17 @@ class ConversationParts:
                 "undo": Action(self.echo.undo, Uses.NOTHING),
                 **ItemButtons(self._items, clock).actions,
                 **self.quiet_watch.actions,
-                **QuietCommands(store, clock).actions,
+                **self._quiet.actions,
                 **self._careful.actions,
                 **jobs.actions,
-                **services.forks.actions,
+                **self._forking.actions,
                 **self.retries.actions,
                 **self.server_cards.actions,
                 **self.breakdowns.actions,
-                **services.conversation.actions,
-                **services.sessions.actions,
-                **services.help.actions,
-                **services.tasks.actions,
+                **self._conversing.actions,
+                **self._sessions.actions,
+                **self._help.actions,
+                **self.task_commands.actions,
                 **EventButtons(store, deps.events, poster, clock).actions,
             },
         )

@@ -31,7 +31,7 @@ from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.calendar_events import EVENT_TEXT
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.commands import CommandAnswer, slash_command
 from ollim_bot.domain.costs import PAST
 from ollim_bot.domain.day import DayView, day_of, gauge
 from ollim_bot.domain.due_items import undo_button
@@ -123,26 +123,34 @@ class Overviews:
             "routines": self._routines,
         }
 
-    def showing(self, kind: str) -> Callable[[CommandCall], Awaitable[str]]:
-        """The command that posts an overview of this kind."""
+    @slash_command(10, "today", "What waits for you, what comes, and what is done")
+    async def show_today(self, call: CommandCall) -> str:
+        return await self._show(_TODAY, call)
 
-        async def show(call: CommandCall) -> str:
-            drawn = await asyncio.to_thread(self._kinds[kind], self._clock.now())
-            if not drawn.card.lines and kind != _TODAY:
-                return drawn.card.description
-            note = self._poster.note(drawn.card, name=f"{kind}-{call.id}")
-            note = replace(note, untrusted=drawn.untrusted)
+    @slash_command(30, "reminders", "What comes once, with its moment")
+    async def show_reminders(self, call: CommandCall) -> str:
+        return await self._show("reminders", call)
 
-            def step(tx: Transaction) -> None:
-                self._close(tx, kind)
-                self._poster.add_note(tx, note)
-                tx.overviews.change(lambda open_: _with(open_, kind, note.id))
-                _keep_places(tx, kind, drawn)
+    @slash_command(40, "routines", "What comes again and again, with its next moment")
+    async def show_routines(self, call: CommandCall) -> str:
+        return await self._show("routines", call)
 
-            await self._store.transact(step)
-            return ""
+    async def _show(self, kind: str, call: CommandCall) -> str:
+        """Post an overview of this kind."""
+        drawn = await asyncio.to_thread(self._kinds[kind], self._clock.now())
+        if not drawn.card.lines and kind != _TODAY:
+            return drawn.card.description
+        note = self._poster.note(drawn.card, name=f"{kind}-{call.id}")
+        note = replace(note, untrusted=drawn.untrusted)
 
-        return show
+        def step(tx: Transaction) -> None:
+            self._close(tx, kind)
+            self._poster.add_note(tx, note)
+            tx.overviews.change(lambda open_: _with(open_, kind, note.id))
+            _keep_places(tx, kind, drawn)
+
+        await self._store.transact(step)
+        return ""
 
     async def run(self) -> None:
         """Redraw the open overviews after each change of what they show; until cancelled."""
