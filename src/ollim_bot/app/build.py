@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import partial
@@ -255,6 +255,18 @@ class ConversationParts:
         }
 
     @property
+    def services(self) -> list[Callable[[], Coroutine[None, None, None]]]:
+        """What runs as long as the bot, and is started again when it fails."""
+        return [
+            *(self.notices.run, self.deliveries.run, self.failures.run, self.fanout.run),
+            *(self.fork_requests.run, self.quiet_watch.run, self.undo_expiry.run),
+            *(self.overviews.run, self.job_file_changes.follow, self.echo.run, self.retries.run),
+            *(self.board.run, self.server_cards.run, self.google.run, self.desktop.run),
+            *(self.task_commands.offer_move, self.task_commands.run, self.breakdowns.run),
+            *([self.phone.run] if self.phone else []),
+        ]
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing waits to be answered."""
         return self.state.is_quiet and self.background.is_idle
@@ -405,15 +417,15 @@ class ConversationParts:
         self._settings = SettingCommands(
             store, deps.repositories, clock, zone, lambda: board.current
         )
-        self._quiet, self._help = QuietCommands(store, clock), HelpCommands(store, poster)
-        owners = (
+        # Their commands and buttons are declared in them.
+        self._owners = (
             self._conversing,
             self._sessions,
             InquiryCommands(store, clock, deps.status.price),
             self._forking,
             self._settings,
             PermissionCommands(self.approvals, self._careful),
-            self._quiet,
+            QuietCommands(store, clock),
             self.overviews,
             self.task_commands,
             ProgramCommands(
@@ -424,7 +436,7 @@ class ConversationParts:
                 self._set_up,
                 self.intake.receive,
             ),
-            self._help,
+            HelpCommands(store, poster),
             self.google,
         )
         self.retries = Retries(store, state, forks, poster, clock, login=deps.login)
@@ -433,7 +445,7 @@ class ConversationParts:
             UNDO_CLEAR: Queued(self._conversing.undo_clear, can_repeat=True),
             RETRY_AFTER_LOGIN: Queued(self.retries.after_login, can_repeat=True),
         }
-        self.dispatcher = CommandDispatcher(state, poster, clock, owners, steps)
+        self.dispatcher = CommandDispatcher(state, poster, clock, self._owners, steps)
         recovery = Recovery(state, forks, self._inputs, runner, poster, self.dispatcher, clock)
         self.loop = InputLoop(
             self.gate,
@@ -455,33 +467,26 @@ class ConversationParts:
         self.server_cards = ServerCards(store, poster, self.notices, clock)
         can_ask = not deps.status.is_offline
         self.breakdowns = BreakdownButtons(store, self._steps, self.intake.receive, can_ask=can_ask)
-        jobs = JobButtons(
-            store, deps.repositories, poster.post, clock, self.manual_runs, self.overviews
+        owners = (
+            *self._owners,
+            ItemButtons(self._items, clock),
+            self.quiet_watch,
+            self._careful,
+            JobButtons(
+                store, deps.repositories, poster.post, clock, self.manual_runs, self.overviews
+            ),
+            self.retries,
+            self.server_cards,
+            self.breakdowns,
+            EventButtons(store, deps.events, poster, clock),
         )
-        return ButtonRouter(
-            store,
-            poster,
-            clock,
-            receive=self.intake.receive,
-            actions={
-                "approve": Action(self.approvals.answer, Uses.NOTHING),
-                "undo": Action(self.echo.undo, Uses.NOTHING),
-                **ItemButtons(self._items, clock).actions,
-                **self.quiet_watch.actions,
-                **self._quiet.actions,
-                **self._careful.actions,
-                **jobs.actions,
-                **self._forking.actions,
-                **self.retries.actions,
-                **self.server_cards.actions,
-                **self.breakdowns.actions,
-                **self._conversing.actions,
-                **self._sessions.actions,
-                **self._help.actions,
-                **self.task_commands.actions,
-                **EventButtons(store, deps.events, poster, clock).actions,
-            },
-        )
+        actions = {
+            "approve": Action(self.approvals.answer, Uses.NOTHING),
+            "undo": Action(self.echo.undo, Uses.NOTHING),
+        }
+        for owner in owners:
+            actions.update(getattr(owner, "actions", {}))
+        return ButtonRouter(store, poster, clock, receive=self.intake.receive, actions=actions)
 
 
 def build_schedule(
