@@ -48,7 +48,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot.surfaces.web.frames import Json
-from ollim_bot.surfaces.web.panels import PAGE, Panels
+from ollim_bot.surfaces.web.panels import PAGE, PAGES, Panels
 from ollim_bot.surfaces.web.week_html import week_html
 from ollim_bot.view_ports import Views
 
@@ -228,7 +228,6 @@ MOST_OF_CHAT, MOST_OF_VIEW, MOST_IN_ALL = 203_776, 25_000, 350_000
 _STATIC = Path(str(files("ollim_bot.surfaces.web"))) / "static"
 _LINKED = re.compile(r'(?:href|src)="/static/([\w.]+)"')
 _IMPORTED = re.compile(r'^(?:import|export)\b[^;]*?from "\./([\w.]+)"|^import "\./([\w.]+)"', re.M)
-_VIEW = re.compile(r'\{ name: "([\w-]+)", path: [^}]*?(?:style: "([\w.]+)")? \}')
 # What every view loads beside its own style, and what Today loads more.
 _OF_VIEWS, _OF_TODAY = ("panel.js", "panel.css"), ("today.js",)
 
@@ -238,12 +237,11 @@ def page_bytes() -> list[Result]:
     all_ = {each.name for each in _STATIC.iterdir()}
     unit, base, whole = Unit.BYTES, _size(chat), _size(all_)
     found = [Result("bytes of Chat", base, "all of the page", whole, most=MOST_OF_CHAT, unit=unit)]
-    for name, style in _VIEW.findall(_text("views.js")):
-        if name != "chat":
-            own = {*_OF_VIEWS, *(_OF_TODAY if name == "today" else ()), *filter(None, [style])}
-            more = _size(_with_imports(own) - chat)
-            row = f"bytes that the view {name} adds"
-            found.append(Result(row, more, "bytes of Chat", base, most=MOST_OF_VIEW, unit=unit))
+    for view in PAGES:
+        today = _OF_TODAY if view.name == "today" else ()
+        more = _size(_with_imports({*_OF_VIEWS, *today, *filter(None, [view.style])}) - chat)
+        row = f"bytes that the view {view.name} adds"
+        found.append(Result(row, more, "bytes of Chat", base, most=MOST_OF_VIEW, unit=unit))
     row = "bytes of the page in all"
     found.append(Result(row, whole, "bytes of Chat", base, most=MOST_IN_ALL, unit=unit))
     return found

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Terminal
+from tests.slash_commands import COMMANDS
 
-from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
 from ollim_bot.paths import DataPaths
 

@@ -16,10 +16,10 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
-    "lines": 107_782,
+    "lines": 107_778,
     "files": 417,
-    "private functions that are named once": 1403,
-    "private functions with fewer than six lines that are named once": 279,
+    "private functions that are named once": 1402,
+    "private functions with fewer than six lines that are named once": 277,
     "handlers of a storage error": 57,
     "handlers of every error": 58,
 }

@@ -99,6 +99,9 @@ class FakeView(Generic[Shown]):
         for event in self._changed:
             event.set()
 
+    async def open_items(self) -> int | None:
+        return None
+
     async def look(self, asked: Mapping[str, str]) -> Shown:
         self.asked.append(asked)
         if self.refusal is not None:
@@ -125,7 +128,7 @@ class FakeView(Generic[Shown]):
 
 
 class FakeDay(FakeView[DayView]):
-    """Doubles `DayService`; notes the `presses`, and has `answers` by the id of the button."""
+    """Doubles the day; notes the `presses`, and has `answers` by the id of the button."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(lambda: DayView(clock.now()))
@@ -165,7 +168,7 @@ class FakeViews:
     """The doubles of all views."""
 
     def __init__(self, clock: Clock) -> None:
-        self.day = FakeDay(clock)
+        self.today = FakeDay(clock)
         self.job = FakeView(
             lambda: JobForm("plan", JobKind.ROUTINE, "plan", JobText("plan.md", ""), clock.now())
         )
@@ -182,35 +185,12 @@ class FakeViews:
 
     def reset(self) -> None:
         """Begin anew for another test."""
-        self.day.reset()
-        self.jobs.reset()
-        self.job.reset()
-        self.week.reset()
-        self.runs.reset()
-        self.run.reset()
-        self.money.reset()
-        self.settings.reset()
-        self.health.reset()
-        self.sessions.reset()
-        self.changes.reset()
-        self.about_me.reset()
+        for view in vars(self).values():
+            view.reset()
 
     @property
     def ports(self) -> Views:
-        return Views(
-            today=self.day,
-            week=self.week,
-            jobs=self.jobs,
-            job=self.job,
-            runs=self.runs,
-            run=self.run,
-            money=self.money,
-            health=self.health,
-            settings=self.settings,
-            sessions=self.sessions,
-            changes=self.changes,
-            about_me=self.about_me,
-        )
+        return {name.replace("_", "-"): view for name, view in vars(self).items()}
 
 
 class FakeReception:
@@ -400,7 +380,7 @@ class FakeReception:
 
     @property
     def day(self) -> FakeDay:
-        return self.fakes.day
+        return self.fakes.today
 
     @property
     def views(self) -> Views:

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from ollim_bot.domain.about_me import AboutMe
-from ollim_bot.domain.changes import ChangeList
-from ollim_bot.domain.costs import CostReport
-from ollim_bot.domain.day import DayView
-from ollim_bot.domain.job_form import JobForm
-from ollim_bot.domain.job_list import JobList
-from ollim_bot.domain.receipts import RunList, RunPage
-from ollim_bot.domain.session_list import SessionList
-from ollim_bot.domain.views import HealthReport, Preview, SettingsView, ViewAnswer
-from ollim_bot.domain.week import WeekView
+from ollim_bot.domain.views import Preview, ViewAnswer
 
 Shown_co = TypeVar("Shown_co", covariant=True)
 
@@ -32,6 +22,10 @@ class View(Protocol[Shown_co]):
     def changes(self) -> AsyncIterator[None]:
         """An item after each change of what it shows; several at once make one."""
 
+    async def open_items(self) -> int | None:
+        """How many things in it wait for an answer; None if it has no such things."""
+        return None
+
 
 @runtime_checkable
 class ActingView(View[Shown_co], Protocol[Shown_co]):
@@ -45,26 +39,5 @@ class ActingView(View[Shown_co], Protocol[Shown_co]):
         return Preview()
 
 
-class DayService(ActingView[DayView], Protocol):
-    """The day. The action `press` presses the button `custom_id` as on a card, with `words`."""
-
-    async def open_items(self) -> int:
-        """How many things wait for an answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Views:
-    """The views of the page."""
-
-    today: DayService
-    week: View[WeekView]
-    jobs: ActingView[JobList]
-    job: ActingView[JobForm]
-    runs: View[RunList]
-    run: View[RunPage]
-    money: View[CostReport]
-    settings: ActingView[SettingsView]
-    health: ActingView[HealthReport]
-    sessions: ActingView[SessionList]
-    changes: ActingView[ChangeList]
-    about_me: ActingView[AboutMe]
+# Each `View` by the name of its panel.
+Views: TypeAlias = Mapping[str, Any]

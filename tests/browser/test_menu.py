@@ -512,7 +512,7 @@ async def test_the_focus_stays_on_the_same_thing_when_a_view_is_drawn_anew(
     place = page.locator("#panel" if letter == "t" else "#view")
     await expect(place.get_by_role("heading", name=VIEWS[letter]).first).to_be_visible()
     name = await page.locator("body").get_attribute("data-view") or ""
-    fake = getattr(scene.core.fakes, {"today": "day"}.get(name, name.replace("-", "_")))
+    fake = getattr(scene.core.fakes, name.replace("-", "_"))
     moved = []
     for number in await place.evaluate(_FIRST_OF_EACH_KIND):
         await place.evaluate(_FOCUS_ON, number)

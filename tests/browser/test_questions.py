@@ -36,7 +36,7 @@ async def test_questions_are_answered_within_few_clicks(scene: PageScene) -> Non
     fill(scene)
     fakes = scene.core.fakes
     stale = "Family may have changed: read 2 days ago"
-    fakes.day.current = replace(fakes.day.current, notes=[stale])
+    fakes.today.current = replace(fakes.today.current, notes=[stale])
     page = await scene.open(width=1280, height=900)
     person, view = Person(page), page.locator("#view")
 

@@ -69,7 +69,7 @@ _FOLD_OUT = """() => document.querySelectorAll("#view details, #panel details")
 def fill(scene: PageScene) -> None:
     """Give each view something to show."""
     fakes, now = scene.core.fakes, scene.core.now()
-    fakes.day.current = replace(full_day(now), receipt=hostile_list(now).receipt)
+    fakes.today.current = replace(full_day(now), receipt=hostile_list(now).receipt)
     fakes.week.current = full_week(now)
     fakes.job.current = hostile_form().with_typed("Two.", {"when": "every day at 8:00"})
     fakes.runs.current = hostile_list(now)

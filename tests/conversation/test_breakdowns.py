@@ -54,7 +54,8 @@ def steps_of(tasks: MemoryTasks, parent: str) -> list[str]:
 
 async def press_on_day(at: Scene, ref: str) -> ViewAnswer:
     fields = {"custom_id": f"act:break_down:{ref}"}
-    return await at.chat.views.today.act("web", "press", fields)
+    found: ViewAnswer = await at.chat.views["today"].act("web", "press", fields)
+    return found
 
 
 async def last_button(at: Scene) -> CommandAnswer:

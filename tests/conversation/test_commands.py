@@ -11,10 +11,11 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import Fails, Says, ScriptedEngine, Waits
 from tests.conversation.scene import HOME, NOW, STATUS, Scene, card_of, scene, scripted
+from tests.slash_commands import COMMANDS
 
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.commands.dispatcher import COMMANDS, HELP_TOPICS, help_card
+from ollim_bot.conversation.commands.dispatcher import HELP_TOPICS, help_card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import Compacted, CompactionStarted, EndCause, FailureKind, TurnEnded
 from ollim_bot.domain.ids import MessageId, SessionId

@@ -24,6 +24,7 @@ from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.store import Watches
+from ollim_bot.view_ports import ActingView
 
 
 def labels(line: DayLine) -> list[str]:
@@ -46,7 +47,7 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
     tasks.add("not yet", NOW.date() + timedelta(days=1))
     async with scene(scripted(), tasks=lambda: tasks) as at:
         put_day(at)
-        day = await at.chat.views.today.look({})
+        day = await at.chat.views["today"].look({})
         assert titles(day) == {
             "overdue": ["Take the pills", "Drink water"],
             "next": ["Stretch", "Make tea", "Take the pills"],
@@ -67,7 +68,7 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
         assert [each.job for each in lines] == ["p1", "", "s1", "t1", "p1"]
         assert day.next.at == NOW.replace(hour=11, minute=0)
         assert (day.pings.left, day.pings.capacity, day.pings.held) == (5, 5, 0)
-        assert await at.chat.views.today.open_items() == 2
+        assert await at.chat.views["today"].open_items() == 2
 
 
 async def test_a_press_does_what_the_button_of_a_card_does_once() -> None:
@@ -76,7 +77,7 @@ async def test_a_press_does_what_the_button_of_a_card_does_once() -> None:
     async with scene(scripted(), tasks=lambda: tasks) as at:
         at.stores.routines.add(STRETCH)
         put(at, item(WATER, NOW - HOUR), item(PILLS, NOW - 2 * HOUR))
-        view = at.chat.views.today
+        view: ActingView[DayView] = at.chat.views["today"]
 
         async def press(custom_id: str, words: str = "") -> ViewAnswer:
             return await view.act("web", "press", {"custom_id": custom_id, "words": words})
@@ -121,7 +122,7 @@ async def test_an_answer_is_taken_back_until_its_next_moment_and_then_says_why_n
     async with scene(scripted()) as at:
         at.stores.routines.add(PILLS)
         put(at, item(PILLS, NOW - 2 * HOUR), item(WATER, NOW - HOUR))
-        view = at.chat.views.today
+        view: ActingView[DayView] = at.chat.views["today"]
 
         async def press(custom_id: str) -> ViewAnswer:
             return await view.act("web", "press", {"custom_id": custom_id})
@@ -144,7 +145,7 @@ async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
         at.stores.reminders.add(TEA)
         before = len(at.log)
         for given in ("act:job_cancel:reminder:t1", "act:approve:x", "act:done:x", "nonsense"):
-            assert (await at.chat.views.today.act("web", "press", {"custom_id": given})).is_error
+            assert (await at.chat.views["today"].act("web", "press", {"custom_id": given})).is_error
         assert [each.item.spec.id for each in at.stores.reminders.all()] == ["t1"]
         assert len(at.log) == before
 
@@ -152,7 +153,7 @@ async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
 async def test_a_change_is_told_at_once() -> None:
     news = Watches()
     async with scene(scripted(), news=news) as at, asyncio.timeout(patience()):
-        changes = at.chat.views.today.changes()
+        changes = at.chat.views["today"].changes()
         told = asyncio.ensure_future(anext(changes))
         await asyncio.sleep(0)
         put(at, item(WATER, NOW - HOUR))
@@ -168,7 +169,7 @@ async def test_a_change_is_told_at_once() -> None:
             else:
                 news.publish()
             await told
-        await changes.aclose()  # type: ignore[attr-defined]
+        await changes.aclose()
 
 
 async def test_a_changed_job_file_is_seen_at_the_next_look(tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ async def test_a_changed_job_file_is_seen_at_the_next_look(tmp_path: Path) -> No
     async with scene(scripted(), stores=Stores(RecordingStore(lambda: NOW), repositories)) as at:
 
         async def coming() -> list[tuple[str, str]]:
-            day = await at.chat.views.today.look({})
+            day = await at.chat.views["today"].look({})
             lines = [day.next, *day.later] if day.next else day.later
             return [(each.title, f"{each.at:%H:%M}") for each in lines]
 
@@ -198,7 +199,7 @@ async def test_words_of_others_are_marked_for_the_owner() -> None:
     theirs = JobSpec(id="w2", message="Pay now", untrusted="web page")
     async with scene(scripted()) as at:
         put(at, item(replace(WATER, spec=theirs), NOW - HOUR))
-        (line,) = (await at.chat.views.today.look({})).overdue
+        (line,) = (await at.chat.views["today"].look({})).overdue
         assert line.title == "Pay now (from untrusted content)"
 
 
@@ -209,6 +210,6 @@ async def test_what_waits_for_the_end_of_the_quiet_says_so_in_its_line() -> None
             replace(item(WATER, NOW - HOUR), waiting=MessageId("held")),
             item(PILLS, NOW - 2 * HOUR),
         )
-        said, held = (await at.chat.views.today.look({})).overdue
+        said, held = (await at.chat.views["today"].look({})).overdue
         assert held.note == "since 9:15 · held until the quiet ends"
         assert "held" not in said.note

@@ -107,7 +107,7 @@ class Forms:
 
     @property
     def view(self) -> JobFormView:
-        view = self.at.chat.views.job
+        view = self.at.chat.views["job"]
         assert isinstance(view, JobFormView)
         return view
 

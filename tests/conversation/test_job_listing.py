@@ -31,7 +31,8 @@ def put_all(at: Forms) -> None:
 
 
 async def listed(at: Forms, **asked: str) -> JobList:
-    return await at.at.chat.views.jobs.look(asked)
+    found: JobList = await at.at.chat.views["jobs"].look(asked)
+    return found
 
 
 async def by_id(at: Forms, **asked: str) -> dict[str, JobLine]:
@@ -155,7 +156,7 @@ async def test_the_address_filters_by_words_and_kind_and_says_how_many_lines(
 async def test_pause_resume_and_a_new_line_are_changes_by_the_page(tmp_path: Path) -> None:
     async with forms(tmp_path) as at:
         put_all(at)
-        view = at.at.chat.views.jobs
+        view = at.at.chat.views["jobs"]
         for action, is_on in (("pause", False), ("resume", True)):
             for job in ("plan", "bell"):
                 answer = await view.act("web", action, {"id": job})

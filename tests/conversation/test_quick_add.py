@@ -28,11 +28,13 @@ HOSTILE = (
 
 async def add(at: Scene, line: str, reading: str = "", key: str = "") -> ViewAnswer:
     fields = {"line": line, "reading": reading, "key": key or line}
-    return await at.chat.views.today.act("web", "add", fields)
+    found: ViewAnswer = await at.chat.views["today"].act("web", "add", fields)
+    return found
 
 
 async def preview(at: Scene, line: str) -> Preview:
-    return await at.chat.views.today.preview("add", {"line": line})
+    found: Preview = await at.chat.views["today"].preview("add", {"line": line})
+    return found
 
 
 def titles(at: Scene) -> list[str]:
@@ -103,7 +105,7 @@ async def test_enter_adds_what_is_meant_and_a_press_another_reading() -> None:
         )
         for wrong in (" ", "tomorrow 9am", "x" * 401):
             assert (await add(at, wrong)).is_error
-        assert (await at.chat.views.today.act("web", "add", {"line": "tea"})).is_error
+        assert (await at.chat.views["today"].act("web", "add", {"line": "tea"})).is_error
         assert sorted(titles(at)) == ["bins", "call mum", "tea"]
         [task] = tasks.tasks()
         assert (task.title, task.due) == ("milk *2*", NOW.date() + timedelta(days=1))

@@ -81,13 +81,13 @@ async def test_a_compaction_in_the_middle_of_a_turn_is_an_event_and_the_answer_c
         assert at.stores.session.read() == new
         assert len(engine.prompts) == 2
         engine.store(new, HOME, "two")
-        listed = await at.chat.views.sessions.look({})
+        listed = await at.chat.views["sessions"].look({})
         assert [(each.id, each.is_current) for each in listed.main] == [(new, True)]
         assert [(each.words, each.before) for each in listed.compactions] == [("two", old)]
-        await at.chat.views.sessions.act("web", "resume", {"id": str(old)})
+        await at.chat.views["sessions"].act("web", "resume", {"id": str(old)})
         await at.quiet()
         assert at.stores.session.read() == old
-        assert [each.id for each in (await at.chat.views.sessions.look({})).main] == [new, old]
+        assert [each.id for each in (await at.chat.views["sessions"].look({})).main] == [new, old]
 
 
 async def test_a_compaction_that_keeps_the_id_is_its_own_parent() -> None:
@@ -100,7 +100,7 @@ async def test_a_compaction_that_keeps_the_id_is_its_own_parent() -> None:
         await at.ask("two")
         event = at.stores.session_history.read().entries[-1]
         assert (event.event, event.session_id, event.parent_session_id) == (COMPACTED, same, same)
-        [line] = (await at.chat.views.sessions.look({})).compactions
+        [line] = (await at.chat.views["sessions"].look({})).compactions
         assert (line.words, line.before) == ("one", None)
 
 
@@ -367,10 +367,10 @@ async def test_a_conversation_is_called_by_words_of_the_owner_or_by_its_job() ->
         await at.store.transact(lambda tx: tx.due_items.add(item))
         await at.talk.foreground.run(plan, Occurrence.scheduled(plan.kind, "plan", NOW))
         assert "\nOPEN REMINDERS (call `settle_reminder`" in engine.prompts[0]
-        [line] = (await at.chat.views.sessions.look({})).main
+        [line] = (await at.chat.views["sessions"].look({})).main
         assert line.words == "Morgens"
         await at.ask("the   taxes\nthen")
-        [line] = (await at.chat.views.sessions.look({})).main
+        [line] = (await at.chat.views["sessions"].look({})).main
         assert line.words == "the taxes then"
         await at.chat.command("web", "/sessions")
         assert "“" not in at.told[-1]

@@ -13,8 +13,8 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.reception import FakeReception
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import restored_addresses
+from tests.slash_commands import COMMANDS
 
-from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec

@@ -17,8 +17,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.discord.interaction_scene import SUNDAY, InteractionScene, interaction_scene
 from tests.patience import eventually
+from tests.slash_commands import COMMANDS
 
-from ollim_bot.conversation.commands.dispatcher import COMMANDS, read_line
+from ollim_bot.conversation.commands.dispatcher import read_line
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.errors import Unreadable, WrongInput
 from ollim_bot.surfaces.discord.interactions import (
@@ -58,7 +59,7 @@ def test_a_line_is_read_as_the_arguments_that_were_given(
         assert not _can_be_typed(spec, said)
         return
     assume(said or not any(one.is_required for one in spec.arguments))
-    assert read_line(line) == (spec, said)
+    assert read_line(line, COMMANDS) == (spec, said)
 
 
 def _can_be_typed(spec: CommandSpec, said: dict[str, str]) -> bool:

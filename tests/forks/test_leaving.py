@@ -336,7 +336,7 @@ async def test_forks_are_listed_by_their_topic_and_those_that_were_left_apart() 
             ("", "hi · 1 answer (this one)"),
             ("Side conversations that you left", "a trip to Rome · 1 answer"),
         ]
-        sessions = at.scene.chat.views.sessions
+        sessions = at.scene.chat.views["sessions"]
         listed = await sessions.look({})
         assert [(each.words, each.is_current) for each in listed.main] == [("hi", True)]
         assert [each.words for each in listed.side] == ["which roses?", "a trip to Rome"]

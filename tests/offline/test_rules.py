@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.slash_commands import COMMANDS
 
-from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled

@@ -157,7 +157,7 @@ async def test_the_settings_have_the_phone_with_its_actions_and_its_news(tmp_pat
         pairing(tmp_path) as at,
         scene(scripted(), stores=at.stores, phone=at.page) as bot,
     ):
-        view = bot.chat.views.settings
+        view = bot.chat.views["settings"]
         shown = (await view.look({})).phone
         assert shown
         assert shown.offer == (await at.page.look({})).offer
@@ -168,6 +168,6 @@ async def test_the_settings_have_the_phone_with_its_actions_and_its_news(tmp_pat
         assert not (await view.act("web", "pair", {"server": ntfy.url})).is_error
         async with asyncio.timeout(patience()):
             await told
-        attempt = (await view.look({})).phone.attempt  # type: ignore[union-attr]
+        attempt = (await view.look({})).phone.attempt
         assert isinstance(attempt, PhoneAttempt)
         assert attempt.server == ntfy.url

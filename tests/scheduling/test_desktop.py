@@ -161,7 +161,7 @@ async def test_today_says_when_only_the_page_can_show_it(tmp_path: Path) -> None
         for tabs.may_notify in (False, True):
             await at.chat.command("web", "/today")
             await at.advance(5)
-            day = await at.chat.views.today.look({})
+            day = await at.chat.views["today"].look({})
             said.append((ONLY_HERE in at.log[-1].text, day.reach == ONLY_HERE))
         assert said == [(True, True), (False, False)]
 

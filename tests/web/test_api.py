@@ -19,9 +19,9 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.taint import CarefulTime
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.surfaces.web import frames
-from ollim_bot.surfaces.web.access import RequestRefused, WebLimits
+from ollim_bot.surfaces.web.access import WebLimits
 from ollim_bot.surfaces.web.api import ReadMark, RememberedMark
-from ollim_bot.surfaces.web.frames import Json
+from ollim_bot.surfaces.web.frames import Json, RequestRefused
 
 
 async def test_a_message_is_acknowledged_with_what_was_kept_of_it(

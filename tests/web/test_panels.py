@@ -241,7 +241,7 @@ def test_every_setting_stands_in_one_group_with_its_sentence_unit_default_and_ef
 
 async def test_a_setting_is_changed_with_a_row_and_a_wrong_value_names_its_field() -> None:
     async with scene(scripted()) as at:
-        view = at.chat.views.settings
+        view = at.chat.views["settings"]
         told = await view.act("web", "set", {"key": "quiet_hours", "value": "the night"})
         assert (told.is_error, told.field) == (True, "value")
         assert "It takes two times such as 22:00-07:00" in told.text

@@ -107,7 +107,7 @@ async def test_the_first_look_asks_the_doctor_and_a_button_mends_and_looks_again
     doctor = AllWell()
     doctor.found = [replace(warned("a lock is stale", "Remove it.", lambda: "gone"), name="files")]
     async with scene(scripted(), health=doctor) as at, asyncio.timeout(patience()):
-        view = at.chat.views.health
+        view = at.chat.views["health"]
         changes = view.changes()
         assert (await view.look({})).is_looking
         await anext(changes)
@@ -125,7 +125,7 @@ async def test_the_first_look_asks_the_doctor_and_a_button_mends_and_looks_again
         assert [each.level for each in (await view.look({})).lines] == ["PASS"]
         assert not (await view.act("web", "look", {})).is_error
         assert (await view.look({})).is_looking
-        await changes.aclose()  # type: ignore[attr-defined]
+        await changes.aclose()
 
 
 def test_what_is_wrong_comes_first_with_its_next_step() -> None:
@@ -250,7 +250,7 @@ async def test_a_line_for_each_run_leads_to_it(scene: Scene, browser: Browser) -
     assert f'href="/runs/{SKIPPED.id}" aria-label="Why? drink water"' in html
     assert "%3Cimg" in html
     assert "Show older ones" in words
-    fakes.day.current = DayView(SUNDAY, receipt=fakes.runs.current.receipt)
+    fakes.today.current = DayView(SUNDAY, receipt=fakes.runs.current.receipt)
     html, words = await fragment(browser, "today")
     assert "Checked: everything that was due has its end or is under way." in words
     assert 'href="/runs?day=2026-11-15"' in html
@@ -405,7 +405,7 @@ async def test_every_command_that_a_view_shows_can_be_typed(scene: Scene, browse
     came = hostile_list(SUNDAY).receipt
     assert came is not None
     lost = replace(came, things=[replace(each, fate=Fate.LOST) for each in came.things])
-    fakes.day.current = replace(full_day(SUNDAY), reach=SENTENCE, receipt=lost)
+    fakes.today.current = replace(full_day(SUNDAY), reach=SENTENCE, receipt=lost)
     fakes.runs.current = replace(hostile_list(SUNDAY), receipt=lost)
     fakes.health.current = HealthReport(
         SUNDAY, (HealthLine("WARN", "copies", SENTENCE, SENTENCE),), SUNDAY
@@ -431,7 +431,7 @@ async def test_what_is_to_be_edited_and_the_words_of_others_keep_their_commands(
     await scene.reception.change(program=WHERE)
     form = hostile_form()
     scene.reception.fakes.job.current = form.with_typed("", {}, file=SENTENCE)
-    scene.reception.fakes.day.current = replace(
+    scene.reception.fakes.today.current = replace(
         full_day(SUNDAY), all_day=[replace(full_day(SUNDAY).all_day[0], title=SENTENCE)]
     )
     assert SENTENCE in (await browser.get("/api/panels/job?id=water")).json["html"]
@@ -443,7 +443,7 @@ async def test_answers_previews_and_refusals_of_a_view_can_be_typed(
     scene: Scene, browser: Browser, is_error: bool
 ) -> None:
     await scene.reception.change(program=WHERE)
-    day = scene.reception.fakes.day
+    day = scene.reception.fakes.today
     day.answers["add"] = ViewAnswer(SENTENCE, is_error=is_error)
     day.previews["add"] = Preview((SENTENCE,), is_error=is_error)
     asked = {"action": "add", "fields": {"line": "x"}}

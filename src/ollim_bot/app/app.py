@@ -692,20 +692,9 @@ class App:
                 await self._proven(scheduler)
                 parts.background.may_begin.set()
             conversation = group.create_task(parts.loop.run())
-            others: list[Service] = [parts.notices.run, parts.deliveries.run, parts.failures.run]
-            others += [parts.fanout.run, parts.fork_requests.run, parts.quiet_watch.run]
-            others += [parts.undo_expiry.run, parts.overviews.run, parts.job_file_changes.follow]
-            others += [partial(self._tell_problems, parts), self._tidy]
-            others += [parts.echo.run, parts.retries.run, parts.board.run]
-            others += [parts.server_cards.run, parts.google.run, parts.desktop.run]
-            others += [
-                parts.task_commands.offer_move,
-                parts.task_commands.run,
-                parts.breakdowns.run,
-            ]
-            others += [parts.phone.run] if parts.phone else []
             tasks = [group.create_task(run()) for run in vital]
-            for run in (*others, *services):
+            others: list[Service] = [partial(self._tell_problems, parts), self._tidy]
+            for run in (*parts.services, *others, *services):
                 kept = keep_running(run, store, parts.notices, self._clock)
                 tasks.append(group.create_task(kept))
             await self._is_wanted_to_end.wait()

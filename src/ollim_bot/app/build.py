@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ollim_bot.channels import PushChannel
 from ollim_bot.conversation.approvals import Approvals, CarefulTimes
@@ -14,12 +15,7 @@ from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
-from ollim_bot.conversation.commands.dispatcher import (
-    CommandDispatcher,
-    CommandServices,
-    HelpCommands,
-    Queued,
-)
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, HelpCommands, Queued
 from ollim_bot.conversation.commands.handlers import (
     UNDO_CLEAR,
     ConversationCommands,
@@ -121,7 +117,7 @@ from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
 from ollim_bot.upkeep.restore import of_conversation
-from ollim_bot.view_ports import Views
+from ollim_bot.view_ports import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +203,7 @@ class ConversationParts:
         self._build_commands()
         buttons = self._build_buttons()
         self.phone = deps.phone
-        self.conversation = Conversation(
+        self.conversation: Conversation = Conversation(
             deps.store,
             self.intake,
             self.dispatcher,
@@ -220,7 +216,7 @@ class ConversationParts:
             self._careful,
         )
 
-    def _views(self, buttons: ButtonRouter) -> Views:
+    def _views(self, buttons: ButtonRouter) -> Mapping[str, View[Any]]:
         deps, paths = self._deps, DataPaths(self._deps.working_directory)
         changes = FileChanges(paths, deps.store, deps.journal, deps.clock.now)
         lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock, deps.reach)
@@ -228,8 +224,8 @@ class ConversationParts:
         job = JobFormView(
             deps.store, deps.repositories, deps.clock, buttons.press, self.week_plans.difference
         )
-        return Views(
-            today=DayPanel(
+        return {
+            "today": DayPanel(
                 deps.store,
                 deps.repositories,
                 self._day,
@@ -240,24 +236,34 @@ class ConversationParts:
                 deps.reach,
                 receipts,
             ),
-            week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
-            jobs=JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
-            job=job,
-            runs=RunListView(deps.store, deps.clock, deps.heartbeat, receipts),
-            run=RunView(deps.store, deps.repositories, deps.clock),
-            money=MoneyView(deps.store, deps.clock),
-            settings=SettingPage(
-                deps.store, deps.clock, self._services.settings.change, self.phone
-            ),
-            health=HealthPage(
+            "week": WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
+            "jobs": JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
+            "job": job,
+            "runs": RunListView(deps.store, deps.clock, deps.heartbeat, receipts),
+            "run": RunView(deps.store, deps.repositories, deps.clock),
+            "money": MoneyView(deps.store, deps.clock),
+            "settings": SettingPage(deps.store, deps.clock, self._settings.change, self.phone),
+            "health": HealthPage(
                 deps.store, deps.clock, [each.name for each in deps.channels], deps.health
             ),
-            sessions=self._services.sessions,
-            changes=ChangesPage(
+            "sessions": self._sessions,
+            "changes": ChangesPage(
                 deps.store, deps.clock, paths.root, changes, self._items, deps.tasks
             ),
-            about_me=AboutMePage(deps.store, deps.clock, paths, changes, deps.journal),
-        )
+            "about-me": AboutMePage(deps.store, deps.clock, paths, changes, deps.journal),
+        }
+
+    @property
+    def services(self) -> list[Callable[[], Coroutine[None, None, None]]]:
+        """What runs as long as the bot, and is started again when it fails."""
+        return [
+            *(self.notices.run, self.deliveries.run, self.failures.run, self.fanout.run),
+            *(self.fork_requests.run, self.quiet_watch.run, self.undo_expiry.run),
+            *(self.overviews.run, self.job_file_changes.follow, self.echo.run, self.retries.run),
+            *(self.board.run, self.server_cards.run, self.google.run, self.desktop.run),
+            *(self.task_commands.offer_move, self.task_commands.run, self.breakdowns.run),
+            *([self.phone.run] if self.phone else []),
+        ]
 
     @property
     def is_idle(self) -> bool:
@@ -402,12 +408,21 @@ class ConversationParts:
         )
         self.task_commands = TaskCommands(store, deps.tasks, poster, clock)
         root, zone, board = deps.working_directory, deps.zone, self.board
-        services = self._services = CommandServices(
-            ConversationCommands(store, state, runner, self.approvals, forks, poster, clock),
-            SessionCommands(deps.engine, store, state, poster, forks, clock, root),
+        self._conversing = ConversationCommands(
+            store, state, runner, self.approvals, forks, poster, clock
+        )
+        self._sessions = SessionCommands(deps.engine, store, state, poster, forks, clock, root)
+        self._forking = ForkCommands(forks, self.fork_requests, state, poster, clock, runner.stop)
+        self._settings = SettingCommands(
+            store, deps.repositories, clock, zone, lambda: board.current
+        )
+        # Their commands and buttons are declared in them.
+        self._owners = (
+            self._conversing,
+            self._sessions,
             InquiryCommands(store, clock, deps.status.price),
-            ForkCommands(forks, self.fork_requests, state, poster, clock, runner.stop),
-            SettingCommands(store, deps.repositories, clock, zone, lambda: board.current),
+            self._forking,
+            self._settings,
             PermissionCommands(self.approvals, self._careful),
             QuietCommands(store, clock),
             self.overviews,
@@ -425,11 +440,11 @@ class ConversationParts:
         )
         self.retries = Retries(store, state, forks, poster, clock, login=deps.login)
         steps = {
-            **{name: Queued(run, can_repeat=True) for name, run in services.forks.steps.items()},
-            UNDO_CLEAR: Queued(services.conversation.undo_clear, can_repeat=True),
+            **{name: Queued(run, can_repeat=True) for name, run in self._forking.steps.items()},
+            UNDO_CLEAR: Queued(self._conversing.undo_clear, can_repeat=True),
             RETRY_AFTER_LOGIN: Queued(self.retries.after_login, can_repeat=True),
         }
-        self.dispatcher = CommandDispatcher(state, poster, clock, services, steps=steps)
+        self.dispatcher = CommandDispatcher(state, poster, clock, self._owners, steps)
         recovery = Recovery(state, forks, self._inputs, runner, poster, self.dispatcher, clock)
         self.loop = InputLoop(
             self.gate,
@@ -446,38 +461,31 @@ class ConversationParts:
     def _build_buttons(self) -> ButtonRouter:
         """What the buttons below messages do."""
         deps, store, clock = self._deps, self._deps.store, self._deps.clock
-        poster, services = self.poster, self._services
+        poster = self.poster
         self.manual_runs = JobRuns()
         self.server_cards = ServerCards(store, poster, self.notices, clock)
         can_ask = not deps.status.is_offline
         self.breakdowns = BreakdownButtons(store, self._steps, self.intake.receive, can_ask=can_ask)
-        jobs = JobButtons(
-            store, deps.repositories, poster.post, clock, self.manual_runs, self.overviews
+        owners = (
+            *self._owners,
+            ItemButtons(self._items, clock),
+            self.quiet_watch,
+            self._careful,
+            JobButtons(
+                store, deps.repositories, poster.post, clock, self.manual_runs, self.overviews
+            ),
+            self.retries,
+            self.server_cards,
+            self.breakdowns,
+            EventButtons(store, deps.events, poster, clock),
         )
-        return ButtonRouter(
-            store,
-            poster,
-            clock,
-            receive=self.intake.receive,
-            actions={
-                "approve": Action(self.approvals.answer, Uses.NOTHING),
-                "undo": Action(self.echo.undo, Uses.NOTHING),
-                **ItemButtons(self._items, clock).actions,
-                **self.quiet_watch.actions,
-                **QuietCommands(store, clock).actions,
-                **self._careful.actions,
-                **jobs.actions,
-                **services.forks.actions,
-                **self.retries.actions,
-                **self.server_cards.actions,
-                **self.breakdowns.actions,
-                **services.conversation.actions,
-                **services.sessions.actions,
-                **services.help.actions,
-                **services.tasks.actions,
-                **EventButtons(store, deps.events, poster, clock).actions,
-            },
-        )
+        actions = {
+            "approve": Action(self.approvals.answer, Uses.NOTHING),
+            "undo": Action(self.echo.undo, Uses.NOTHING),
+        }
+        for owner in owners:
+            actions.update(getattr(owner, "actions", {}))
+        return ButtonRouter(store, poster, clock, receive=self.intake.receive, actions=actions)
 
 
 def build_schedule(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import CarefulTimes
 from ollim_bot.conversation.buttons import ButtonRouter
-from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.delivery import DeliveryQueues
 from ollim_bot.conversation.forks import Replies
 from ollim_bot.conversation.message_poster import (
@@ -335,7 +335,7 @@ class Conversation:
 
     @property
     def commands(self) -> Sequence[CommandSpec]:
-        return COMMANDS
+        return self._dispatcher.commands
 
     @property
     def status(self) -> Status:

@@ -15,7 +15,7 @@ from ollim_bot.conversation.message_poster import MessagePoster, context_of
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, as_number
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.commands import Argument, CommandAnswer, slash_command
 from ollim_bot.domain.digest import OF_DIGEST
 from ollim_bot.domain.forks import (
     TOPIC,
@@ -599,6 +599,14 @@ class ForkCommands:
             "fork_save_dismiss": Action(nothing, Uses.ALL),
         }
 
+    @slash_command(
+        110,
+        "fork",
+        "Begin a side conversation, apart from the main one",
+        Argument("topic", "what it is about", takes_rest=True),
+        is_queued=True,
+        can_repeat=True,
+    )
     async def enter(self, call: CommandCall) -> str:
         fork = self._forks.open
         if fork is not None and fork.id != call.id:

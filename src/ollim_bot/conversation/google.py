@@ -26,7 +26,7 @@ from ollim_bot.domain.calendar_events import (
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.changes import EVENT, OF_CALENDAR, Changer, ChangeRow, event_words
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.commands import CommandAnswer, slash_command
 from ollim_bot.domain.google import GoogleRedirect, in_words
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
@@ -82,6 +82,7 @@ class GoogleConnection:
         self._served: SignIn | None = None
         self._woken = asyncio.Event()
 
+    @slash_command(100, "google-auth", "Connect your tasks, calendar and mail at Google")
     async def begin(self, _: CommandCall) -> str:
         """Begin a sign-in, in place of one that is open. Raises `SignInNeeded` without a client."""
         sign_in = await asyncio.to_thread(

@@ -15,7 +15,7 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.commands import Argument, CommandAnswer, slash_command
 from ollim_bot.domain.digest import (
     SHOW_HELD,
     TURN_PAGE,
@@ -229,6 +229,12 @@ class QuietCommands:
         until = chosen_end(f"{_UNTIL}{button.data}", now)
         return CommandAnswer(await self._store.transact(lambda tx: _begun(tx, until, now)))
 
+    @slash_command(
+        70,
+        "quiet",
+        "Keep what can wait until later",
+        Argument("how_long", "2h, until 15:00, or off", takes_rest=True),
+    )
     async def quiet(self, call: CommandCall) -> str:
         """Show when it is quiet, or change it; raises `WrongInput`."""
         words, now = call.arguments.get("how_long", "").strip(), self._clock.now()

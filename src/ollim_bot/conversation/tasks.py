@@ -20,7 +20,7 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.breakdowns import STEPS, TYPE_STEPS, steps_in
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.commands import CommandAnswer, slash_command
 from ollim_bot.domain.due_items import BREAK_DOWN, MOVE, UNDO
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall, InputId
@@ -82,6 +82,7 @@ class TaskCommands:
             f"{MOVE}:{MOVE_TASKS}": Action(self._move_all, Uses.NOTHING),
         }
 
+    @slash_command(20, "tasks", "What there is to do, with a button to tick each off")
     async def show(self, call: CommandCall) -> str:
         listed = await asyncio.to_thread(lambda: self._tasks().tasks())
         tasks = await self._store.read(lambda tx: tx.marks.marked(listed))

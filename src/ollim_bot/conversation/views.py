@@ -80,7 +80,7 @@ from ollim_bot.store.store import Store, Watches, changes_of
 from ollim_bot.store.task_undo import TaskUndoer
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.doctor import DoctorFinding, Repair
-from ollim_bot.view_ports import ActingView
+from ollim_bot.view_ports import ActingView, View
 
 if TYPE_CHECKING:
     from ollim_bot.domain.usage import UsageRow
@@ -152,7 +152,7 @@ def _chunks(
 _COSTS_KEPT = timedelta(minutes=1)
 
 
-class MoneyView:
+class MoneyView(View[CostReport]):
     """A `View` of the costs since the first of the month, or for so long as `since` says."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -248,7 +248,7 @@ def no_heartbeat() -> datetime | None:
     return None
 
 
-class RunListView:
+class RunListView(View[RunList]):
     """A `View` of the newest `most` runs that fit `show`, `job` and `day`, with a receipt."""
 
     def __init__(
@@ -280,7 +280,7 @@ class RunListView:
         )
 
 
-class RunView:
+class RunView(View[RunPage]):
     """A `View` of the run `id`, which may be short."""
 
     def __init__(self, store: Store, repositories: JobRepositories, clock: Clock) -> None:

@@ -138,7 +138,7 @@ _LATER = "Run `ollim-bot doctor` when the machine is less busy."
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A row of the doctor's table.
+    """A row of the doctor's table, which is sorted by `place`.
 
     `look` may be slow and may raise, without an effect on the other checks. `next` is the step
     where a finding brings none. The keys and the model of the owner, which an agent does not have
@@ -150,6 +150,7 @@ class Check:
     next: str = ""
     is_owners: bool = False
     is_of_machine: bool = False
+    place: int = 0
 
     def found(self, given: DoctorInput) -> list[DoctorFinding]:
         """What is found there; an error in a check must not hide the others."""

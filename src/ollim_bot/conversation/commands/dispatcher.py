@@ -1,35 +1,21 @@
-"""The commands of the chat: the table of them, and how they run."""
+"""How the commands of the chat run, and the card of `/help`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.commands.handlers import (
-    ConversationCommands,
-    InquiryCommands,
-    PermissionCommands,
-    ProgramCommands,
-    SessionCommands,
-    SettingCommands,
-)
-from ollim_bot.conversation.forks import ForkCommands
-from ollim_bot.conversation.google import GoogleConnection
-from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, answer_name, note_of
-from ollim_bot.conversation.quiet import QuietCommands
 from ollim_bot.conversation.state import ConversationState
-from ollim_bot.conversation.tasks import TaskCommands
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.commands import CommandAnswer, SlashCommand, commands_of, slash_command
 from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import Accepted, CommandCall, Ended, InputEnd, InputId, Taken
-from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import Clock
@@ -114,6 +100,7 @@ class HelpCommands:
         self._poster = poster
         self.actions: Mapping[str, Action] = {HELP: Action(self._choose, Uses.NOTHING)}
 
+    @slash_command(80, "help", "What I can do for you")
     async def show(self, call: CommandCall) -> str:
         await self._post(self._poster.note(help_card(), name=f"{_MESSAGE}{call.id}"))
         return ""
@@ -148,227 +135,56 @@ class Queued:
     before: Callable[[], Awaitable[object]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandServices:
-    """The services that the handlers use."""
-
-    conversation: ConversationCommands
-    sessions: SessionCommands
-    inquiries: InquiryCommands
-    forks: ForkCommands
-    settings: SettingCommands
-    permissions: PermissionCommands
-    quiet: QuietCommands
-    overviews: Overviews
-    tasks: TaskCommands
-    program: ProgramCommands
-    help: HelpCommands
-    google: GoogleConnection
-
-
-@dataclass(frozen=True, slots=True)
-class SlashCommand(CommandSpec):
-    """A handler that is not `Queued` runs when it is called, also during a turn; the answer goes to
-    the caller. `completions` proposes values for an argument without fixed choices.
-    """
-
-    handler: Callable[[CommandServices], Run | Queued] = field(kw_only=True)
-    completions: Mapping[str, Callable[[CommandServices], Completions]] = field(
-        default_factory=dict, kw_only=True
-    )
-
-
-_MODELS = ("opus", "sonnet", "haiku", "default")
-
-COMMANDS: tuple[SlashCommand, ...] = (
-    SlashCommand(
-        "today",
-        "What waits for you, what comes, and what is done",
-        handler=lambda to: to.overviews.showing("today"),
-    ),
-    SlashCommand(
-        "tasks",
-        "What there is to do, with a button to tick each off",
-        handler=lambda to: to.tasks.show,
-    ),
-    SlashCommand(
-        "reminders",
-        "What comes once, with its moment",
-        handler=lambda to: to.overviews.showing("reminders"),
-    ),
-    SlashCommand(
-        "routines",
-        "What comes again and again, with its next moment",
-        handler=lambda to: to.overviews.showing("routines"),
-    ),
-    SlashCommand(
-        "runs", "What ran by itself, and what came of it", handler=lambda to: to.inquiries.runs
-    ),
-    SlashCommand(
-        "search",
-        "Find what was said, by its words",
-        (
-            Argument(
-                "words", "all must be there; a phrase in quotes", is_required=True, takes_rest=True
-            ),
-        ),
-        handler=lambda to: to.inquiries.search,
-    ),
-    SlashCommand(
-        "quiet",
-        "Keep what can wait until later",
-        (Argument("how_long", "2h, until 15:00, or off", takes_rest=True),),
-        handler=lambda to: to.quiet.quiet,
-    ),
-    SlashCommand("help", "What I can do for you", handler=lambda to: to.help.show),
-    SlashCommand(
-        "setup",
-        "A few questions, one at a time, so that the bot knows you",
-        handler=lambda to: to.program.set_up,
-    ),
-    SlashCommand(
-        "google-auth",
-        "Connect your tasks, calendar and mail at Google",
-        handler=lambda to: to.google.begin,
-    ),
-    SlashCommand(
-        "fork",
-        "Begin a side conversation, apart from the main one",
-        (Argument("topic", "what it is about", takes_rest=True),),
-        handler=lambda to: Queued(to.forks.enter, can_repeat=True),
-    ),
-    SlashCommand(
-        "sessions", "Earlier conversations, to go back to one", handler=lambda to: to.sessions.list
-    ),
-    SlashCommand(
-        "resume",
-        "Go back to an earlier conversation",
-        (Argument("id", "words of it, or the start of its id", is_required=True, takes_rest=True),),
-        handler=lambda to: Queued(to.sessions.resume),
-        completions={"id": lambda to: to.sessions.names},
-    ),
-    SlashCommand(
-        "compact",
-        "Make the conversation shorter, keeping what matters",
-        (Argument("instructions", "what to keep, in your words", takes_rest=True),),
-        handler=lambda to: Queued(to.conversation.compact),
-    ),
-    SlashCommand(
-        "clear",
-        "Begin a new conversation, with an Undo",
-        handler=lambda to: Queued(
-            to.conversation.clear, can_repeat=True, before=to.conversation.stop
-        ),
-    ),
-    SlashCommand(
-        "interrupt",
-        "Stop the answer that is being written",
-        handler=lambda to: to.conversation.interrupt,
-    ),
-    SlashCommand(
-        "model",
-        "Which model answers",
-        (Argument("name", "opus, sonnet, haiku, default, or a full model id", _MODELS),),
-        handler=lambda to: to.settings.model,
-    ),
-    SlashCommand(
-        "thinking",
-        "How much the model thinks before it answers",
-        (Argument("mode", "off, adaptive, or a number of tokens", ("off", "adaptive", "4000")),),
-        handler=lambda to: to.settings.thinking,
-    ),
-    SlashCommand(
-        "permissions",
-        "When the agent wants a tool you have not allowed",
-        (Argument("mode", "how it is decided, for now", tuple(PermissionMode)),),
-        handler=lambda to: to.permissions.permissions,
-    ),
-    SlashCommand(
-        "ping-budget",
-        "How often the bot may speak up by itself",
-        (
-            Argument("capacity", "how many pings at most"),
-            Argument("refill_rate", "minutes until one more"),
-        ),
-        handler=lambda to: to.settings.ping_budget,
-    ),
-    SlashCommand(
-        "config",
-        "Show or change a setting",
-        (
-            Argument("key", "which setting", tuple(CONFIG_KEYS)),
-            Argument("value", "its new value", takes_rest=True),
-        ),
-        handler=lambda to: to.settings.config,
-    ),
-    SlashCommand(
-        "cost",
-        "What today has cost, and how full the context is",
-        handler=lambda to: to.inquiries.cost,
-    ),
-    SlashCommand(
-        "doctor",
-        "Whether everything is as it should be, and what to do if not",
-        handler=lambda to: lambda _: to.program.doctor(),
-    ),
-    SlashCommand("version", "Which version this is", handler=lambda to: to.program.version),
-    SlashCommand(
-        "update",
-        "Put a newer version in place, after a backup, if it works",
-        handler=lambda to: lambda _: to.program.update(),
-    ),
-    SlashCommand(
-        "restart", "Stop the bot and start it again", handler=lambda to: to.program.restart
-    ),
-)
-
-_BY_NAME: Mapping[str, SlashCommand] = {command.name: command for command in COMMANDS}
-
-
-def read_line(line: str) -> tuple[SlashCommand, Mapping[str, str]]:
+def read_line(
+    line: str, commands: Sequence[SlashCommand]
+) -> tuple[SlashCommand, Mapping[str, str]]:
     """Parse a command with its arguments; raises `WrongInput`."""
     name, _, rest = line.strip().removeprefix("/").partition(" ")
-    command = _BY_NAME.get(name.lower())
+    command = next((each for each in commands if each.name == name.lower()), None)
     if command is None:
-        meant = nearest(name.lower(), _BY_NAME)
+        meant = nearest(name.lower(), [each.name for each in commands])
         hint = f"Did you mean `/{meant}`?" if meant else "`/help` shows what I can do."
         raise WrongInput(f"There is no command `/{name}`. {hint}")
     return command, command.read(rest)
 
 
 class CommandDispatcher:
-    """Runs commands. `steps` are further queued commands that buttons and the agent can add."""
+    """Runs the commands that its `owners` declare.
+
+    `steps` are further queued commands that buttons and the agent can add.
+    """
 
     def __init__(
         self,
         state: ConversationState,
         poster: MessagePoster,
         clock: Clock,
-        services: CommandServices,
+        owners: Sequence[object],
         steps: Mapping[str, Queued],
     ) -> None:
         self._state = state
         self._poster = poster
         self._clock = clock
-        handlers = {command.name: command.handler(services) for command in COMMANDS}
-        self._immediate = {
-            name: one for name, one in handlers.items() if not isinstance(one, Queued)
-        }
-        self._queued = {
-            **steps,
-            **{name: one for name, one in handlers.items() if isinstance(one, Queued)},
-        }
-        self._completions: Mapping[tuple[str, str], Completions] = {
-            (command.name, argument): values(services)
-            for command in COMMANDS
-            for argument, values in command.completions.items()
-        }
+        self.commands = commands_of(*map(type, owners))
+        self._immediate: dict[str, Run] = {}
+        self._queued = {**steps}
+        self._completions: dict[tuple[str, str], Completions] = {}
+        for owner in owners:
+            for command in commands_of(type(owner)):
+                run = getattr(owner, command.run)
+                if command.is_queued:
+                    before = getattr(owner, command.before) if command.before else None
+                    self._queued[command.name] = Queued(run, command.can_repeat, before)
+                else:
+                    self._immediate[command.name] = run
+                for argument, values in command.completions.items():
+                    self._completions[command.name, argument] = getattr(owner, values)
         self._waiting: dict[InputId, asyncio.Future[CommandAnswer]] = {}
 
     async def call(self, surface: str, line: str) -> CommandAnswer:
         """Run or enqueue the command, and return when it has run."""
         try:
-            command, arguments = read_line(line)
+            command, arguments = read_line(line, self.commands)
             name = InputId(uuid4().hex)
             call = CommandCall(name, surface, self._clock.now(), command.name, arguments)
             if command.name in self._immediate:
@@ -422,7 +238,8 @@ class CommandDispatcher:
         if (command, argument) in self._completions:
             values = await self._completions[command, argument]()
         else:
-            arguments = (one for spec in COMMANDS if spec.name == command for one in spec.arguments)
+            specs = (spec for spec in self.commands if spec.name == command)
+            arguments = (one for spec in specs for one in spec.arguments)
             values = next((one.choices for one in arguments if one.name == argument), ())
         word = typed.lower()
         begins = [value for value in values if value.lower().startswith(word)]

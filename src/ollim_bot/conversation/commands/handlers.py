@@ -22,7 +22,7 @@ from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import OF_SET_UP, ChatMessage
-from ollim_bot.domain.commands import LINK, CommandAnswer
+from ollim_bot.domain.commands import LINK, Argument, CommandAnswer, slash_command
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.forks import Fork, ForkStory
@@ -106,9 +106,18 @@ class ConversationCommands:
         """Interrupt the running turn; False if none runs."""
         return await self._turns.interrupt()
 
+    @slash_command(160, "interrupt", "Stop the answer that is being written")
     async def interrupt(self, _: CommandCall) -> str:
         return "" if await self.stop() else texts.NOTHING_RUNS
 
+    @slash_command(
+        150,
+        "clear",
+        "Begin a new conversation, with an Undo",
+        is_queued=True,
+        can_repeat=True,
+        before="stop",
+    )
     async def clear(self, call: CommandCall) -> CommandChange:
         grants = await self._store.read(lambda tx: tx.grants.get())
         await self._approvals.reset()
@@ -166,6 +175,13 @@ class ConversationCommands:
 
         return CommandChange(step, after=self._forks.close)
 
+    @slash_command(
+        140,
+        "compact",
+        "Make the conversation shorter, keeping what matters",
+        Argument("instructions", "what to keep, in your words", takes_rest=True),
+        is_queued=True,
+    )
     async def compact(self, call: CommandCall) -> str:
         session_id = self._forks.current.id
         if session_id is None:
@@ -205,6 +221,7 @@ class InquiryCommands:
         self._clock = clock
         self._price = price
 
+    @slash_command(220, "cost", "What today has cost, and how full the context is")
     async def cost(self, _: CommandCall) -> str:
         now = self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -227,6 +244,14 @@ class InquiryCommands:
             full = f" The context is {percent}% full ({thousands(last.context)} tokens)."
         return f"Today: {number}, {today.in_words()}.{full}{more}"
 
+    @slash_command(
+        60,
+        "search",
+        "Find what was said, by its words",
+        Argument(
+            "words", "all must be there; a phrase in quotes", is_required=True, takes_rest=True
+        ),
+    )
     async def search(self, call: CommandCall) -> str:
         """The best matches, each with its place on the caller's surface if that is known."""
         wanted = Search(terms_of(call.arguments["words"]), limit=_FOUND + 1)
@@ -245,6 +270,7 @@ class InquiryCommands:
         more = ["There are more. A further word narrows it down."] if len(found) > _FOUND else []
         return "\n".join([*lines[:_FOUND], *more])
 
+    @slash_command(50, "runs", "What ran by itself, and what came of it")
     async def runs(self, _: CommandCall) -> str:
         rows = await self._store.read(lambda tx: tx.ledger.tail(400))
         found = History.of(rows).newest_first
@@ -314,6 +340,7 @@ class SessionCommands(ActingView[SessionList]):
         self._history = KeptHistory()
         self.actions: Mapping[str, Action] = {RESUME: Action(self._click, Uses.NOTHING)}
 
+    @slash_command(120, "sessions", "Earlier conversations, to go back to one")
     async def list(self, _: CommandCall) -> str:
         newest = (await self.conversations())[:_LISTED]
         if not newest:
@@ -362,6 +389,14 @@ class SessionCommands(ActingView[SessionList]):
         """Go back to the session after the running turn."""
         await self._state.queue(RESUME, self._clock.now(), surface, {"id": session})
 
+    @slash_command(
+        130,
+        "resume",
+        "Go back to an earlier conversation",
+        Argument("id", "words of it, or the start of its id", is_required=True, takes_rest=True),
+        is_queued=True,
+        completions={"id": "names"},
+    )
     async def resume(self, call: CommandCall) -> CommandChange:
         """Make another session the main one; an open fork is left, as by `/clear`."""
         found, now = await self._found(call.arguments["id"].strip()), self._clock.now()
@@ -487,6 +522,13 @@ class SettingCommands:
         self._default_zone = default_zone
         self._status = status
 
+    @slash_command(
+        210,
+        "config",
+        "Show or change a setting",
+        Argument("key", "which setting", tuple(CONFIG_KEYS)),
+        Argument("value", "its new value", takes_rest=True),
+    )
     async def config(self, call: CommandCall) -> str:
         arguments = call.arguments
         if "key" not in arguments:
@@ -503,6 +545,12 @@ class SettingCommands:
             return f"{_line(config, key)}.\nIt takes {CONFIG_KEYS[key].takes}."
         return await self.change(Changer.CHAT, key, arguments["value"])
 
+    @slash_command(
+        170,
+        "model",
+        "Which model answers",
+        Argument("name", "opus, sonnet, haiku, default, or a full model id", _KNOWN_MODELS[:-1]),
+    )
     async def model(self, call: CommandCall) -> str:
         arguments = call.arguments
         if "name" not in arguments:
@@ -517,6 +565,12 @@ class SettingCommands:
         is_known = arguments["name"].lower() in _KNOWN_MODELS
         return told if is_known else f"{told} It is taken as a full model id."
 
+    @slash_command(
+        180,
+        "thinking",
+        "How much the model thinks before it answers",
+        Argument("mode", "off, adaptive, or a number of tokens", ("off", "adaptive", "4000")),
+    )
     async def thinking(self, call: CommandCall) -> str:
         arguments = call.arguments
         if "mode" not in arguments:
@@ -560,6 +614,13 @@ class SettingCommands:
 
         return await self._store.transact(step)
 
+    @slash_command(
+        200,
+        "ping-budget",
+        "How often the bot may speak up by itself",
+        Argument("capacity", "how many pings at most"),
+        Argument("refill_rate", "minutes until one more"),
+    )
     async def ping_budget(self, call: CommandCall) -> str:
         """Set the given limits and show all of them; raises `WrongInput`."""
         arguments = call.arguments
@@ -597,6 +658,12 @@ class PermissionCommands:
         self._approvals = approvals
         self._careful = careful
 
+    @slash_command(
+        190,
+        "permissions",
+        "When the agent wants a tool you have not allowed",
+        Argument("mode", "how it is decided, for now", tuple(PermissionMode)),
+    )
     async def permissions(self, call: CommandCall) -> str:
         """Set the given mode, or show the current one; raises `WrongInput`.
 
@@ -637,18 +704,19 @@ def _number(word: str | None, before: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCommands:
-    """`doctor` examines the installation; `restart` restarts the whole bot; `update` updates it.
+    """`examine` looks at the installation; `restart_bot` and `update_bot` are for the whole bot.
 
     `newer_version` is one that is known to exist.
     """
 
-    doctor: Callable[[], Awaitable[str]]
+    examine: Callable[[], Awaitable[str]]
     restart_bot: Callable[[], None]
-    update: Callable[[], Awaitable[str]]
+    update_bot: Callable[[], Awaitable[str]]
     newer_version: Callable[[], Awaitable[str | None]]
     set_up_prompt: str
     receive: Callable[[IncomingMessage], Awaitable[ChatMessage]]
 
+    @slash_command(90, "setup", "A few questions, one at a time, so that the bot knows you")
     async def set_up(self, call: CommandCall) -> str:
         """Ask the set-up questions, as a click on the button of the welcome does.
 
@@ -658,10 +726,20 @@ class ProgramCommands:
         await self.receive(IncomingMessage(name, call.surface, self.set_up_prompt, button=SET_UP))
         return ""
 
+    @slash_command(230, "doctor", "Whether everything is as it should be, and what to do if not")
+    async def doctor(self, _: CommandCall) -> str:
+        return await self.examine()
+
+    @slash_command(250, "update", "Put a newer version in place, after a backup, if it works")
+    async def update(self, _: CommandCall) -> str:
+        return await self.update_bot()
+
+    @slash_command(240, "version", "Which version this is")
     async def version(self, _: CommandCall) -> str:
         present, newer = f"ollim-bot {__version__}", await self.newer_version()
         return f"{present}. {newer} is there; `/update` puts it in place." if newer else present
 
+    @slash_command(260, "restart", "Stop the bot and start it again")
     async def restart(self, _: CommandCall) -> str:
         self.restart_bot()
         return texts.RESTARTING

@@ -66,6 +66,7 @@ from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.routine_format import RHYTHM_FIELDS, rhythm_changes
 from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store, changes_of
+from ollim_bot.view_ports import ActingView
 
 FILE = "file"
 _SEPARATORS = re.compile(r"[,;]|\band\b")
@@ -282,7 +283,7 @@ class _Stored(NamedTuple):
     job: Job | None
 
 
-class JobFormView:
+class JobFormView(ActingView[JobForm]):
     """An `ActingView` of the job `id`, which may be written `kind:id`.
 
     With the key of a `change`, what the file held before that stands beside what it holds now.

@@ -30,7 +30,7 @@ from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.calendar_events import EVENT_TEXT
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.commands import CommandAnswer, slash_command
 from ollim_bot.domain.costs import PAST
 from ollim_bot.domain.day import DayView, day_of, gauge
 from ollim_bot.domain.due_items import undo_button
@@ -68,6 +68,7 @@ from ollim_bot.store.heartbeat import ReadHeartbeat
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, Watches, changes_of
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.view_ports import ActingView
 
 # The records and tables that an overview is made of. The ledger has a row for each change of a job.
 MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
@@ -122,26 +123,34 @@ class Overviews:
             "routines": self._routines,
         }
 
-    def showing(self, kind: str) -> Callable[[CommandCall], Awaitable[str]]:
-        """The command that posts an overview of this kind."""
+    @slash_command(10, "today", "What waits for you, what comes, and what is done")
+    async def show_today(self, call: CommandCall) -> str:
+        return await self._show(_TODAY, call)
 
-        async def show(call: CommandCall) -> str:
-            drawn = await asyncio.to_thread(self._kinds[kind], self._clock.now())
-            if not drawn.card.lines and kind != _TODAY:
-                return drawn.card.description
-            note = self._poster.note(drawn.card, name=f"{kind}-{call.id}")
-            note = replace(note, untrusted=drawn.untrusted)
+    @slash_command(30, "reminders", "What comes once, with its moment")
+    async def show_reminders(self, call: CommandCall) -> str:
+        return await self._show("reminders", call)
 
-            def step(tx: Transaction) -> None:
-                self._close(tx, kind)
-                self._poster.add_note(tx, note)
-                tx.overviews.change(lambda open_: _with(open_, kind, note.id))
-                _keep_places(tx, kind, drawn)
+    @slash_command(40, "routines", "What comes again and again, with its next moment")
+    async def show_routines(self, call: CommandCall) -> str:
+        return await self._show("routines", call)
 
-            await self._store.transact(step)
-            return ""
+    async def _show(self, kind: str, call: CommandCall) -> str:
+        """Post an overview of this kind."""
+        drawn = await asyncio.to_thread(self._kinds[kind], self._clock.now())
+        if not drawn.card.lines and kind != _TODAY:
+            return drawn.card.description
+        note = self._poster.note(drawn.card, name=f"{kind}-{call.id}")
+        note = replace(note, untrusted=drawn.untrusted)
 
-        return show
+        def step(tx: Transaction) -> None:
+            self._close(tx, kind)
+            self._poster.add_note(tx, note)
+            tx.overviews.change(lambda open_: _with(open_, kind, note.id))
+            _keep_places(tx, kind, drawn)
+
+        await self._store.transact(step)
+        return ""
 
     async def run(self) -> None:
         """Redraw the open overviews after each change of what they show; until cancelled."""
@@ -328,8 +337,11 @@ _ADD, _OF_LINE = "add", ("line", "reading", "key")
 PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
 
 
-class DayPanel:
-    """A `DayService`. `press_on` is the router of buttons."""
+class DayPanel(ActingView[DayView]):
+    """The action `press` presses the button `custom_id` as on a card, with `words`.
+
+    `press_on` is the router of buttons.
+    """
 
     def __init__(
         self,
@@ -457,7 +469,7 @@ class _Kept:
         }
 
 
-class JobListing:
+class JobListing(ActingView[JobList]):
     """An `ActingView` of the jobs that have all `words` and the `kind` of the address.
 
     Of them, it reads `most`. The actions are `pause` and `resume` of the job `id`, and `add`, which

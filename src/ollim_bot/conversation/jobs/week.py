@@ -24,6 +24,7 @@ from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.steps import pushed_to_phone, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.view_ports import View
 
 # What a rehearsal reads. The ledger has a row for each change of a job.
 READ_BY_REHEARSAL = frozenset({"ledger", "config", "budget", "skips", "quiet", "zone", "channels"})
@@ -154,7 +155,7 @@ class _KeptView(NamedTuple):
     length: timedelta
 
 
-class WeekPanel:
+class WeekPanel(View[WeekView]):
     """A `View` of the week. `rehearsed` gives it, kept or new, as `WeekPlans` does."""
 
     def __init__(

@@ -26,6 +26,8 @@ from ollim_bot.store.codecs.records import KNOWN_BROWSERS
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.surfaces.web import frames
+from ollim_bot.surfaces.web.frames import RequestRefused
+from ollim_bot.surfaces.web.panels import SHELLS
 from ollim_bot.surfaces.web.secret import (
     bot_key,
     browser_key,
@@ -40,13 +42,6 @@ from ollim_bot.surfaces.web.secret import (
 
 _STATUSES: Mapping[type[OllimError], int] = {WrongInput: 400, NotFound: 404}
 STATUS: web.AppKey[Callable[[], Status]] = web.AppKey("status")
-
-
-class RequestRefused(Exception):
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
 
 
 def refusal(request: web.BaseRequest, status: int, sentence: str) -> web.Response:
@@ -393,11 +388,6 @@ def _name(bearer: str) -> str:
 HEALTH = "/healthz"
 SOCKET = "/api/socket"
 PROTOCOL = "ollim"
-# The addresses that answer the page itself, which holds no data: the conversation and the views.
-SHELLS = re.compile(
-    r"/(today|week|jobs(?:/[^/]+)?|runs(?:/[\s\S]+)?|money|changes|about-me|health|settings"
-    r"|sessions)?"
-)
 BROWSER = web.RequestKey("browser", str)
 
 _ENTER = "/api/enter"

@@ -31,8 +31,8 @@ from ollim_bot.ports import ChatService, IncomingFile, IncomingMessage, OpenAtta
 from ollim_bot.store.attachments.files import media_type_of
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web import frames
-from ollim_bot.surfaces.web.access import RequestRefused, WebLimits
-from ollim_bot.surfaces.web.frames import Json, result_json
+from ollim_bot.surfaces.web.access import WebLimits
+from ollim_bot.surfaces.web.frames import Json, RequestRefused, result_json
 from ollim_bot.surfaces.web.marked import with_typed_commands
 from ollim_bot.surfaces.web.panels import PAGE, Panels, preview_html
 from ollim_bot.surfaces.web.presenter import RenderedMessages, rendered

@@ -13,6 +13,7 @@ from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
 from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
 from ollim_bot.surfaces.web.marked import (
+    ViewPage,
     about,
     fold,
     joined_parts,
@@ -187,3 +188,6 @@ def _button(button: Button, line: DayLine) -> str:
 
 def _clock(moment: datetime) -> str:
     return clock_time(moment.replace(second=0, microsecond=0))
+
+
+PAGES = (ViewPage("today", "Today", day_html, "t", "today.css", is_in_bar=True),)

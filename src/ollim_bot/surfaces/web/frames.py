@@ -380,6 +380,13 @@ def body_too_large(most: int) -> str:
     return f"That is too much at once. The limit is {_size(most)}."
 
 
+class RequestRefused(Exception):
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+
+
 def wrong_method(allowed: str) -> str:
     return f"This address takes only {allowed}."
 

@@ -12,6 +12,7 @@ from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.job_list import DAYS, DayState, JobLine, JobList, JobPast
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import counted, shortened, visible
+from ollim_bot.surfaces.web.marked import ViewPage
 
 _EMPTY = "There are no jobs yet. All that comes again, reminds you or is called will stand here."
 _HINT = "Write one line above, such as <code>stretch every weekday at 11</code>."
@@ -299,3 +300,9 @@ def _file_form(form: JobForm) -> str:
         f'<details class="whole" data-fold="file"{is_open}><summary>The file itself</summary>'
         f"{content}</details>"
     )
+
+
+PAGES = (
+    ViewPage("jobs", "Jobs", jobs_html, "j", "jobs.css", is_paged=True),
+    ViewPage("job", "Change a job", job_html, style="job.css", path="/jobs/"),
+)

@@ -7,11 +7,46 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import wraps
 from html import escape
-from typing import ParamSpec
+from typing import Any, NamedTuple, ParamSpec
 
 from ollim_bot.domain.text import with_program
 
 P = ParamSpec("P")
+
+
+class ViewPage(NamedTuple):
+    """How the page shows the view `name`, which `draw` draws with so many lines of each list.
+
+    The `letter` leads to it after `g`. A `path` that ends with a slash is followed by an id. A
+    narrow screen has a link to it under More, unless it `is_in_bar`. If it `is_paged`, the view is
+    also asked for `most`, and reads no more lines than that.
+    """
+
+    name: str
+    title: str
+    draw: Callable[[Any, int], str]
+    letter: str = ""
+    style: str = ""
+    path: str = ""
+    is_in_bar: bool = False
+    is_paged: bool = False
+
+    @property
+    def pattern(self) -> str:
+        """Its addresses, without the first slash."""
+        return rf"{self.path[1:]}[\s\S]+" if self.path else self.name
+
+    @property
+    def json(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "path": self.path or f"/{self.name}",
+            "title": self.title,
+            "letter": self.letter,
+            "isInBar": self.is_in_bar,
+            "style": self.style,
+        }
+
 
 _CODE = re.compile(r"`([^`]+)`")
 _SHOWN = re.compile(r"(?<=<code>)[^<]+")

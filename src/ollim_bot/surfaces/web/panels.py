@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Callable, Mapping
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ollim_bot.domain.views import Preview
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.web import frames
-from ollim_bot.surfaces.web.access import RequestRefused
-from ollim_bot.surfaces.web.day_html import day_html
-from ollim_bot.surfaces.web.frames import Json
-from ollim_bot.surfaces.web.jobs_html import job_html, jobs_html
-from ollim_bot.surfaces.web.runs_html import changes_html, money_html, run_html, runs_html
-from ollim_bot.surfaces.web.settings_html import (
-    about_me_html,
-    health_html,
-    sessions_html,
-    settings_html,
-)
-from ollim_bot.surfaces.web.week_html import week_html
+from ollim_bot.surfaces.web import day_html, frames, jobs_html, runs_html, settings_html, week_html
+from ollim_bot.surfaces.web.frames import Json, RequestRefused
+from ollim_bot.surfaces.web.marked import ViewPage
 from ollim_bot.view_ports import ActingView, View, Views
+
+PAGES = (
+    *day_html.PAGES,
+    *week_html.PAGES,
+    *jobs_html.PAGES,
+    *runs_html.PAGES,
+    *settings_html.PAGES,
+)
+# The addresses that answer the page itself, which holds no data: the conversation and the views.
+SHELLS = re.compile(f"/({'|'.join(each.pattern for each in PAGES)})?")
 
 # How many lines a list begins with.
 PAGE = 100
@@ -36,8 +37,6 @@ _KEPT_SECONDS = 0.5
 _logger = logging.getLogger(__name__)
 
 Send = Callable[[Json], None]
-# The markup of a state, with this number of lines of each list at most.
-Draw = Callable[[Any, int], str]
 
 
 class _Kept(NamedTuple):
@@ -47,43 +46,26 @@ class _Kept(NamedTuple):
 
 
 class Panel:
-    """A view for all tabs. They are told the number of each change, and then ask for it.
+    """A view for all tabs. They are told the number of each change, and then ask for it."""
 
-    If it `is_paged`, its view is also asked for `most`, and reads no more lines than that. `count`
-    counts the open things in it.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        view: View[object],
-        draw: Draw,
-        clock: Clock,
-        send: Send,
-        *,
-        is_paged: bool = False,
-        count: Callable[[], Awaitable[int]] | None = None,
-    ) -> None:
-        self.name = name
+    def __init__(self, page: ViewPage, view: View[object], clock: Clock, send: Send) -> None:
         self.view = view
-        self._draw = draw
+        self._page = page
         self._clock = clock
         self._send = send
-        self._is_paged = is_paged
-        self._count = count
         self._change = 0
         self._kept: dict[frozenset[tuple[str, str]], _Kept] = {}
 
     async def state(self) -> Json:
         """The number of the newest change, and that of the open things."""
         # The change first: what changes in between is then told again.
-        change = self._change
-        return {"change": change, **({"open": await self._count()} if self._count else {})}
+        change, count = self._change, await self.view.open_items()
+        return {"change": change, **({} if count is None else {"open": count})}
 
     async def fragment(self, asked: Mapping[str, str], most: int) -> Json:
         """The markup for the words of an address, with `most` lines of each list at most."""
         change, now = self._change, self._clock.monotonic()
-        if self._is_paged:
+        if self._page.is_paged:
             asked = {**asked, "most": str(most)}
         key = frozenset(asked.items())
         kept = self._kept.get(key)
@@ -93,7 +75,8 @@ class Panel:
             while len(self._kept) >= 8:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = kept
-        return {"html": await asyncio.to_thread(self._draw, kept.shown, most), "change": change}
+        html = await asyncio.to_thread(self._page.draw, kept.shown, most)
+        return {"html": html, "change": change}
 
     async def watch(self) -> None:
         """Tell the tabs of each change, until cancelled."""
@@ -106,7 +89,7 @@ class Panel:
         self._change += 1
         self._kept.clear()
         try:
-            self._send({"type": "stale", "panel": self.name, **await self.state()})
+            self._send({"type": "stale", "panel": self._page.name, **await self.state()})
         except OllimError:
             _logger.warning("The page could not be told of a change", exc_info=True)
 
@@ -115,22 +98,7 @@ class Panels:
     """All panels of the page, by name."""
 
     def __init__(self, views: Views, clock: Clock, send: Send) -> None:
-        at, count = (clock, send), views.today.open_items
-        panels = (
-            Panel("today", views.today, day_html, *at, count=count),
-            Panel("week", views.week, week_html, *at),
-            Panel("jobs", views.jobs, jobs_html, *at, is_paged=True),
-            Panel("job", views.job, job_html, *at),
-            Panel("runs", views.runs, runs_html, *at, is_paged=True),
-            Panel("run", views.run, run_html, *at),
-            Panel("money", views.money, money_html, *at),
-            Panel("health", views.health, health_html, *at),
-            Panel("settings", views.settings, settings_html, *at),
-            Panel("sessions", views.sessions, sessions_html, *at),
-            Panel("changes", views.changes, changes_html, *at, is_paged=True),
-            Panel("about-me", views.about_me, about_me_html, *at),
-        )
-        self._panels = {each.name: each for each in panels}
+        self._panels = {each.name: Panel(each, views[each.name], clock, send) for each in PAGES}
 
     def named(self, name: str) -> Panel:
         found = self._panels.get(name)

@@ -48,6 +48,7 @@ from ollim_bot.domain.run_words import (
 from ollim_bot.domain.text import counted, one_line, shortened, visible
 from ollim_bot.domain.usage import dollars
 from ollim_bot.surfaces.web.marked import (
+    ViewPage,
     fold,
     joined_parts,
     list_section,
@@ -437,3 +438,11 @@ def _undo(line: ChangeLine) -> str:
 
 def _short(text: str) -> str:
     return escape(shortened(text, _LONGEST_LINE))
+
+
+PAGES = (
+    ViewPage("runs", "Runs", runs_html, "r", is_paged=True),
+    ViewPage("run", "A run", run_html, path="/runs/"),
+    ViewPage("money", "Money", money_html, "m", "money.css"),
+    ViewPage("changes", "Changes", changes_html, "v", "changes.css", is_paged=True),
+)

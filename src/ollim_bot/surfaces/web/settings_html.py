@@ -23,6 +23,7 @@ from ollim_bot.domain.views import (
     WayOut,
 )
 from ollim_bot.surfaces.web.marked import (
+    ViewPage,
     about,
     fold,
     joined_parts,
@@ -341,3 +342,11 @@ def _about_me_line(line: KnownLine, today: date) -> str:
         f'<button type="button" data-action="forget" {fields} aria-label="Forget: {name}">Forget'
         "</button></div></li>"
     )
+
+
+PAGES = (
+    ViewPage("about-me", "About me", about_me_html, "b"),
+    ViewPage("health", "Health", health_html, "h"),
+    ViewPage("settings", "Settings", settings_html, "p", "phone.css"),
+    ViewPage("sessions", "Sessions", sessions_html, "s"),
+)

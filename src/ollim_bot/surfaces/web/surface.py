@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -24,12 +25,10 @@ from ollim_bot.surfaces.web.access import (
     BROWSER,
     HEALTH,
     PROTOCOL,
-    SHELLS,
     SOCKET,
     STATUS,
     AccessControl,
     BrowserKeys,
-    RequestRefused,
     WebLimits,
     add_headers,
     forget_former_cookie,
@@ -37,8 +36,8 @@ from ollim_bot.surfaces.web.access import (
     refusing_changes,
 )
 from ollim_bot.surfaces.web.api import NAME, Api, KeptMark, ReadMark, Uploads
-from ollim_bot.surfaces.web.frames import Json, command_json, status_json
-from ollim_bot.surfaces.web.panels import Panels
+from ollim_bot.surfaces.web.frames import Json, RequestRefused, command_json, status_json
+from ollim_bot.surfaces.web.panels import PAGES, SHELLS, Panels
 from ollim_bot.surfaces.web.presenter import RenderedMessages, WebPresenter
 from ollim_bot.surfaces.web.secret import address
 
@@ -277,7 +276,7 @@ _KEPT = "private, max-age=31536000, immutable"
 
 
 async def send_page(folder: str) -> web.Response:
-    """Send the page, with links to the static files in `folder`.
+    """Send the page, with its views, and with links to the static files in `folder`.
 
     The name of `folder` is random at each start, so that the browser's cache cannot hold files of a
     program that had the port before.
@@ -285,7 +284,9 @@ async def send_page(folder: str) -> web.Response:
     content = await asyncio.to_thread(_content, PAGE)
     if content is None:
         raise RequestRefused(404, frames.NO_PAGE)
+    views = json.dumps([each.json for each in PAGES], separators=(",", ":"))
     body = content.replace(b'"/static/', f'"/static/{folder}/'.encode())
+    body = body.replace(b'data-views=""', f'data-views="{escape(views)}"'.encode())
     return web.Response(body=body, content_type="text/html", charset="utf-8")
 
 

@@ -28,6 +28,7 @@ from ollim_bot.domain.week import (
     full_hour,
 )
 from ollim_bot.surfaces.web.marked import (
+    ViewPage,
     about,
     fold,
     joined_parts,
@@ -315,3 +316,6 @@ def _hour_share(midnight: datetime, moment: datetime) -> float:
 
 def _share(part: timedelta, whole: timedelta) -> float:
     return 100 * (part / whole) if whole else 0.0
+
+
+PAGES = (ViewPage("week", "Week", week_html, "w", "week.css", is_in_bar=True),)

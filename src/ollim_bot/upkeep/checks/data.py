@@ -47,7 +47,7 @@ from ollim_bot.store.state_inspection import (
 )
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.upkeep.backup import Manifest, automatic_folder, backups_in
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.hand_over import interrupted_maintenance
 from ollim_bot.upkeep.instance import running_pid
 
@@ -541,3 +541,35 @@ def received_files(paths: DataPaths, much: int = _MUCH) -> Iterator[DoctorFindin
         yield warned(count, f"Run `ls -lS {shown(folder)}`, and remove what you do not need.")
     else:
         yield passed(count)
+
+
+def check_standby(given: DoctorInput) -> Iterable[DoctorFinding]:
+    if given.valid_settings.database_url is None:
+        return [off("not set up: your data are in a file on this machine")]
+    findings: Iterable[DoctorFinding] = load_standby("checks").check_standby(given)
+    return findings
+
+
+_MEND_FILE = "Mend the file; `ollim-bot doctor` shows whether it is right."
+_MEND_POLICY = "Mend tool-policy.yaml; `ollim-bot doctor` shows whether it is right."
+_MEND_SERVERS = "Mend mcp.json; `ollim-bot mcp list` shows whether it is right."
+_LOOK_AT_TASKS = "`ollim-bot tasks list` shows whether it is right."
+_REFRESH = "Run `ollim-bot cal refresh`: it says what is wrong."
+_MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
+
+CHECKS = (
+    Check("data directory", lambda given: data_directory(given.data.paths), place=40),
+    Check("leftovers", lambda given: leftovers(given.data.paths, given.local_now), place=50),
+    Check("files", lambda given: received_files(given.data.paths), place=60),
+    Check("git", lambda given: git_history(given.data.paths.root), place=70),
+    Check("tasks", check_tasks, _LOOK_AT_TASKS, place=120),
+    Check("tool policy", lambda given: tool_policy(given.data.paths), _MEND_POLICY, place=130),
+    Check("subagents", check_subagents, _MEND_FILE, place=140),
+    Check("tool servers", check_tool_servers, _MEND_SERVERS, place=160),
+    Check("calendars", check_calendars, _REFRESH, place=170),
+    Check("database", check_database, place=180),
+    Check("copies", check_copies, is_of_machine=True, place=190),
+    Check("standby", check_standby, place=200),
+    Check("state files", check_state_files, place=210),
+    Check("backup", check_backup, _MAKE_BACKUP, is_of_machine=True, place=310),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import TypeVar
 
 from ollim_bot.domain.hook_jobs import COMMON_SECRET, WebhookSpec
@@ -31,7 +32,7 @@ from ollim_bot.store.webhook_format import WEBHOOKS
 from ollim_bot.upkeep.checks.data import NoJournal
 from ollim_bot.upkeep.checks.machine import provider_of
 from ollim_bot.upkeep.checks.network import Ask, ask, why_not_free
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
 J = TypeVar("J", bound=Job)
@@ -222,3 +223,21 @@ def screening(
     if with_text and provider().is_offline:
         calls = f"calls of {named(with_text, _MOST_HOOKS)} are refused"
         yield warned(f"the offline model cannot screen text, so {calls}", _SIGN_IN)
+
+
+def _of_jobs(kind: JobKind) -> Check:
+    # Webhooks have more to check than their files.
+    look = check_webhooks if kind is JobKind.WEBHOOK else partial(check_jobs, kind)
+    step = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."
+    is_of_machine = kind is JobKind.WEBHOOK
+    return Check(kind.plural, look, step, is_of_machine=is_of_machine, place=100)
+
+
+_MEND_SKILL = "Mend the file; `ollim-bot skill list` shows whether the agent sees the skill."
+_SHOW_RUN = "`ollim-bot runs show ID`, with the id at the front, shows what is known of it."
+
+CHECKS = (
+    *map(_of_jobs, JobKind),
+    Check("ledger", check_ledger, _SHOW_RUN, place=110),
+    Check("skills", check_skills, _MEND_SKILL, place=150),
+)

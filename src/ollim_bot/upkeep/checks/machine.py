@@ -31,7 +31,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.settings import ModelChoice, Settings
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.upkeep.checks.data import open_to_others
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.env_file import env_text
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.shared_rows import reading
@@ -224,3 +224,20 @@ def check_environment(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield warned(sentence, "Keep the one that you want, and run `ollim-bot doctor` again.")
     if not warnings and not given.settings.overruled:
         yield passed("all settings are right")
+
+
+_MEND_SETTING = "Set it right there and run `ollim-bot doctor` again."
+_SET_CLOCK = (
+    "Set the clock right, for example with `timedatectl`; until then nothing comes on time."
+)
+_REINSTALL = "Install ollim-bot again, for example with `pipx reinstall ollim-bot`."
+
+CHECKS = (
+    Check("environment", check_environment, _MEND_SETTING, is_owners=True, place=10),
+    Check("clock", check_clock, _SET_CLOCK, place=80),
+    Check("time zone", check_time_zone, place=90),
+    Check("Claude program", check_claude_program, _REINSTALL, place=220),
+    Check("model", check_model, is_owners=True, place=230),
+    Check("disk space", check_disk_space, is_of_machine=True, place=320),
+    Check("memory", check_memory, is_of_machine=True, place=330),
+)

@@ -23,6 +23,7 @@ from ollim_bot.store.push import PushFile
 from ollim_bot.upkeep.checks.data import open_to_others
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.doctor import (
+    Check,
     DoctorFinding,
     DoctorInput,
     NotApplicable,
@@ -353,3 +354,16 @@ def why_not_free(port: int) -> str:
         except OSError as refused:
             return refused.strerror or str(refused)
     return ""
+
+
+_PAIR_SERVER = "Run `ollim-bot push setup` with the server that you want."
+_CONNECT_AGAIN = "Run `ollim-bot google login`, or `ollim-bot google logout` to leave it out."
+_OTHER_PORT = "Stop that one, or set OLLIM_WEB_PORT to another port and run `ollim-bot` again."
+
+CHECKS = (
+    Check("Discord", check_discord, is_owners=True, is_of_machine=True, place=240),
+    Check("phone", check_phone, _PAIR_SERVER, is_owners=True, place=250),
+    Check("Google", check_google, _CONNECT_AGAIN, place=260),
+    Check("page", check_page, _OTHER_PORT, is_of_machine=True, place=270),
+    Check("reach", check_reach, place=280),
+)

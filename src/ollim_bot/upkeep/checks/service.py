@@ -21,7 +21,7 @@ from ollim_bot.store.file_store import FormatIsNewer, Malformed
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.sentinel import deliveries_left
 from ollim_bot.store.standby import load_standby
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, maintenance_in_progress, read_update
 from ollim_bot.upkeep.instance import removed_if_free, running_pid
 from ollim_bot.upkeep.releases import (
@@ -251,3 +251,14 @@ def of_installation(
         yield warned(words, "`ollim-bot update --check` says what is new.")
         return
     yield passed(f"{installation.version}, {installation}")
+
+
+_INSTALL = "Run `ollim-bot service install`."
+_START = "Run `ollim-bot`; what was due is told then."
+
+CHECKS = (
+    Check("bot", check_bot, _START, is_of_machine=True, place=20),
+    Check("update", check_update, is_of_machine=True, place=30),
+    Check("service", check_service, _INSTALL, is_of_machine=True, place=290),
+    Check("sentinel", check_sentinel, _INSTALL, is_of_machine=True, place=300),
+)

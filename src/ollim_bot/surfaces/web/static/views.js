@@ -15,26 +15,15 @@ import { zoneOf } from "./format.js";
  * @property {string} name  of its panel
  * @property {string} path  one that ends with a slash is followed by an id
  * @property {string} title
- * @property {string} [letter]  goes to it after `g`
- * @property {boolean} [isInBar]  on a narrow screen; the others are under More
- * @property {string} [style]
+ * @property {string} letter  goes to it after `g`; empty if none does
+ * @property {boolean} isInBar  on a narrow screen; the others are under More
+ * @property {string} style
  */
 
 /** @type {View[]} */
 const VIEWS = [
-    { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
-    { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
-    { name: "week", path: "/week", title: "Week", letter: "w", isInBar: true, style: "week.css" },
-    { name: "jobs", path: "/jobs", title: "Jobs", letter: "j", style: "jobs.css" },
-    { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
-    { name: "runs", path: "/runs", title: "Runs", letter: "r" },
-    { name: "run", path: "/runs/", title: "A run" },
-    { name: "money", path: "/money", title: "Money", letter: "m", style: "money.css" },
-    { name: "changes", path: "/changes", title: "Changes", letter: "v", style: "changes.css" },
-    { name: "about-me", path: "/about-me", title: "About me", letter: "b" },
-    { name: "health", path: "/health", title: "Health", letter: "h" },
-    { name: "settings", path: "/settings", title: "Settings", letter: "p", style: "phone.css" },
-    { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
+    { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true, style: "" },
+    ...JSON.parse(byId("views").dataset.views ?? "[]"),
 ];
 const [CHAT, TODAY] = VIEWS;
 const LINKS = ":is(nav, .panel) a[href^='/'], #log a:is([href^='/jobs/'], [href^='/runs/'])";
@@ -212,7 +201,7 @@ export class Views {
                 import("./panel.js"),
                 view === TODAY ? import("./today.js") : null,
                 loadStyle("panel.css"),
-                view.style && loadStyle(view.style),
+                view.style ? loadStyle(view.style) : null,
             ]);
             const host = view === TODAY ? this.#today : make("section", { "aria-label": view.title });
             if (view !== TODAY) {
