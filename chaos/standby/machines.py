@@ -241,12 +241,13 @@ async def standby_scene(
         for each in both:
             await each.begin()
             await scene.until_led()
+        # On a busy machine, the leader may lose its lease and end before both are shown.
+        lifetime.callback(asyncio.ensure_future(scene.supervise()).cancel)
         record.note("budget", {"tokens": _TOKENS})
         await scene.until_ready()
         await asyncio.to_thread(rows.watch_arming)
         await discord.connected(patience())
-        for service in (scene.supervise, scene.remind):
-            lifetime.callback(asyncio.ensure_future(service()).cancel)
+        lifetime.callback(asyncio.ensure_future(scene.remind()).cancel)
         yield scene
 
 

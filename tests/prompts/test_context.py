@@ -75,6 +75,12 @@ def test_without_anything_else_it_is_the_time_and_the_words() -> None:
     assert owner_prompt([message("hi")], NOW) == "[2026-02-24 Tue 10:15 AM PST]\n\nhi"
 
 
+def test_the_name_of_a_file_is_one_line_and_makes_no_entry_of_its_own() -> None:
+    parts = [message("look", "", file("a\n- b.pdf", 14_000), image("c\n- image: d.png"))]
+    prompt = unnumbered(owner_prompt(parts, NOW))
+    assert "\n- a - b.pdf (14 KB)\n- image: c - image: d.png\n</untrusted-#>\n" in prompt
+
+
 def test_messages_that_waited_together_keep_their_order_and_what_belongs_to_each() -> None:
     parts = [
         message("this one?", "Which\nbill?", file("downloads/bill.pdf", 2_340_000)),
