@@ -322,19 +322,6 @@ def test_after_a_crash_at_any_step_an_undo_is_done_or_can_be_done(
             return
 
 
-@pytest.mark.real_process
-def test_the_first_task_is_taken_back_and_the_later_ones_stay(data: DataDirectory) -> None:
-    for words in ("Käse", "Brot", "Öl"):
-        assert command(data, "tasks", "add", words)[0] == 0
-    rows = json.loads(command(data, "changes", "--json")[1])["changes"]
-    code, said = command(data, "undo", rows[-1]["id"])
-    assert code == 0, said
-    assert data.paths.tasks.read_text() == "- [ ] Brot\n- [ ] Öl\n"
-    code, said = command(data, "undo", rows[1]["id"])
-    assert code == 0, said
-    assert data.paths.tasks.read_text() == "- [ ] Öl\n"
-
-
 def command(data: DataDirectory, *words: str, by: str = "") -> tuple[int, str]:
     said = io.StringIO()
     environ = {"HOME": "/nowhere", "OLLIM_DATA_DIR": str(data.paths.root), CALLED_BY: by}
