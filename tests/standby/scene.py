@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +13,6 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.cli.terminal import SUNDAY, Terminal
 from tests.postgres.test_transfer import corpus
 
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.environment import read_env_file
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.data_directory import prepare_data_directory
@@ -29,7 +28,7 @@ from ollim_bot_standby.postgres.lease import Lease
 R = TypeVar("R")
 
 # Of the messages that a search is tried with; the long ones are dear to move.
-A_FEW = 30
+FEW = tuple(corpus()[:30])
 
 
 def url_of(address: Address) -> str:
@@ -51,7 +50,7 @@ class StandbyScene:
         self._patch = monkeypatch
         self.use("desk")
         self.desk = self.machine("desk")
-        self.fill(self.desk, corpus()[:A_FEW])
+        self.fill(self.desk)
 
     def use(self, name: str) -> None:
         self._patch.setattr("platform.node", lambda: name)
@@ -63,9 +62,9 @@ class StandbyScene:
         prepare_data_directory(terminal.paths)  # without a history, for which git would run
         return terminal
 
-    def fill(self, terminal: Terminal, messages: Sequence[ChatMessage]) -> None:
+    def fill(self, terminal: Terminal) -> None:
         def add(tx: Transaction) -> None:
-            for message in messages:
+            for message in FEW:
                 tx.messages.add(message)
 
         with opened(terminal) as database:
