@@ -69,7 +69,7 @@ def finding(ref: str) -> Step[LoggedMessage | None]:
 
 
 class StoreContract(ABC):
-    """What every store promises. The clock of the store stands at `NOW`."""
+    """What every store promises of its steps. The clock of the store stands at `NOW`."""
 
     @abstractmethod
     def opened(self) -> AbstractAsyncContextManager[Store]:
@@ -134,6 +134,22 @@ class StoreContract(ABC):
             await store.transact(lambda tx: tx.session.put(None))
             await asyncio.sleep(0)
             assert not changed.is_set()
+
+    async def test_ids_and_texts_may_hold_any_character(self) -> None:
+        names = ["half \ud83d", "\x00", "é", "\\u00e9", '"', "’", "a\nb"]
+        async with self.opened() as store:
+            await store.transact(lambda tx: tx.channels.join(DISCORD, "account \ud83d"))
+            for name in names:
+                await store.transact(adding(said(name, f"text {name}")))
+                await store.transact(receiving(name))
+            for name in names:
+                found = await store.read(finding(name))
+                assert found is not None
+                assert (found.message.id, found.message.text) == (name, f"text {name}")
+
+
+class RowsContract(StoreContract):
+    """What every database promises besides, in which the rows of a store are."""
 
     async def test_a_record_that_was_never_written_has_its_default(self) -> None:
         async with self.opened() as store:
@@ -505,15 +521,3 @@ class StoreContract(ABC):
             await store.transact(lambda tx: tx.job_ops.done("1"))
             await store.transact(lambda tx: tx.job_ops.add(first))
             assert await store.read(lambda tx: tx.job_ops.pending()) == [second]
-
-    async def test_ids_and_texts_may_hold_any_character(self) -> None:
-        names = ["half \ud83d", "\x00", "é", "\\u00e9", '"', "’", "a\nb"]
-        async with self.opened() as store:
-            await store.transact(lambda tx: tx.channels.join(DISCORD, "account \ud83d"))
-            for name in names:
-                await store.transact(adding(said(name, f"text {name}")))
-                await store.transact(receiving(name))
-            for name in names:
-                found = await store.read(finding(name))
-                assert found is not None
-                assert (found.message.id, found.message.text) == (name, f"text {name}")

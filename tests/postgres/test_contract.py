@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.clock import ManualClock
-from devtools.doubles.store_contract import StoreContract
+from devtools.doubles.store_contract import RowsContract, StoreContract
 from tests.postgres_server import leading, new_address
 from tests.store.scene import NOW
 
@@ -17,7 +17,7 @@ from ollim_bot_standby.bot_rows import rows_beside_bot
 from ollim_bot_standby.command_server import CommandRows, CommandServer
 
 
-class TestPostgresStore(StoreContract):
+class TestPostgresStore(RowsContract):
     def opened(self) -> AbstractAsyncContextManager[Store]:
         return self._opened()
 
@@ -30,7 +30,7 @@ class TestPostgresStore(StoreContract):
 
 
 class TestStoreOfBot(StoreContract):
-    """As a command beside the bot has it."""
+    """As a command beside the bot has it, whose rows are those of the bot."""
 
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:

@@ -289,7 +289,7 @@ def assert_all_sums_agree(at: ScheduleScene, engine: CountingEngine) -> None:
     assert said == of_runs
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_every_sum_equals_the_count_of_the_model(tmp_path: Path, seed: int) -> None:
     engine, rng = CountingEngine(), Random(seed)
     async with schedule_scene(engine, tmp_path) as at:

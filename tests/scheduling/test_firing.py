@@ -6,10 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import Fails, Says, ScriptedEngine, Waits
 from tests.scheduling.owner_actions import pings
-from tests.scheduling.scene import NOW, schedule_scene
+from tests.scheduling.scene import schedule_scene
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
@@ -31,15 +30,6 @@ async def test_a_reminder_comes_at_its_moment_and_its_file_goes(tmp_path: Path) 
         await at.until(lambda: at.reminders == [])
         assert [(one.text, one.footer) for one in at.log] == [("Drink water!", "")]
         assert at.states("w1") == ["due", "running", "effect", "done", "delivered"]
-
-
-async def test_a_routine_fires_again_and_again(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        at.routine("plan", "*/10 * * * *", background="true")
-        await at.advance(31 * 60, step=30)
-        await at.until(lambda: len(at.ended("plan")) == 3)
-        keys = [row.occurrence.key for row in at.ended("plan") if row.occurrence]
-        assert keys == [f"2026-02-24T10:{minute}:00Z" for minute in (20, 30, 40)]
 
 
 async def test_a_foreground_routine_is_a_turn_of_the_conversation(tmp_path: Path) -> None:
@@ -65,15 +55,6 @@ async def test_an_edit_is_followed(tmp_path: Path) -> None:
         await at.advance(5 * 60 + 30, step=30)
         await at.until(lambda: at.reminders == [])
         assert len(at.ended("w1")) == 1
-
-
-async def test_a_file_that_is_removed_does_not_fire(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        path = at.remind("w1", 2 * MINUTE)
-        await at.advance(60)
-        path.unlink()
-        await at.advance(120)
-        assert at.states("w1") == []
 
 
 async def test_one_bad_file_stops_nobody_else_and_is_named(tmp_path: Path) -> None:
@@ -244,17 +225,6 @@ async def test_a_reminder_with_a_moment_of_the_past_comes_at_once_and_is_late(
         await at.until(lambda: at.reminders == [])
         assert "[late: was scheduled for 9:15 AM, running now]" in engine.prompts[0]
         assert [(one.text, one.footer) for one in at.log] == [("Late.", LATE)]
-
-
-async def test_a_late_routine_that_pings_says_when_it_was_due(tmp_path: Path) -> None:
-    engine, clock = ScriptedEngine(), ManualClock(NOW - 2 * HOUR)
-    async with schedule_scene(engine, tmp_path, clock=clock) as at:
-        at.routine("plan", "15 9 * * *", background="true", late="run")
-        await at.advance(20)
-    await clock.advance(2 * 3600)
-    async with schedule_scene(engine.then(pings("Two meetings.")), tmp_path, clock=clock) as at:
-        await at.until(lambda: at.ended("plan"))
-        assert [(one.text, one.footer) for one in at.log] == [("Two meetings.", LATE)]
 
 
 async def test_a_late_reminder_that_the_program_brings_says_when_it_was_due(tmp_path: Path) -> None:

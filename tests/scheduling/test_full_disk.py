@@ -74,24 +74,6 @@ async def test_that_the_disk_is_full_is_told_once(tmp_path: Path) -> None:
         assert len([text for text in at.told if "ollim.db" in text]) == 1, at.told
 
 
-async def test_a_disk_that_fills_up_while_the_machine_sleeps_ends_nothing(tmp_path: Path) -> None:
-    disk, engine = FullableDisk(), ScriptedEngine()
-    async with schedule_scene(engine, tmp_path, disk=disk) as at:
-        at.remind("w1", HOUR)
-        at.routine("plan", "0 * * * *", background="true")
-        await at.advance(30)
-        disk.is_full = True
-        at.clock.jump(4 * 3600)
-        await at.advance(60)
-        assert shown(at) == ["Drink water."]
-        assert engine.prompts == []
-        disk.is_full = False
-        await at.advance(60)
-        await at.until(lambda: at.reminders == [])
-        assert shown(at) == ["Drink water."]
-        assert at.is_right
-
-
 async def test_what_was_missed_is_kept_for_telling_before_the_ledger_says_so(
     tmp_path: Path,
 ) -> None:

@@ -98,14 +98,6 @@ async def test_a_removed_file_is_a_removed_job_within_a_second(scene: JobIndexSc
     assert scene.index.jobs == {}
 
 
-async def test_a_moved_file_is_the_same_job_at_another_place(scene: JobIndexScene) -> None:
-    await scene.saved(routine("plan"))
-    elsewhere = scene.plan.rename(scene.plan.with_name("another.md"))
-    changes = await scene.refresh()
-    assert [indexed.path for indexed in changes.changed] == [elsewhere]
-    assert not await scene.refresh_later()
-
-
 async def test_a_folder_away_for_a_moment_removes_nothing(scene: JobIndexScene) -> None:
     await scene.saved(routine("plan"))
     away = scene.paths.routines.rename(scene.paths.root / "away")
@@ -114,19 +106,6 @@ async def test_a_folder_away_for_a_moment_removes_nothing(scene: JobIndexScene) 
     await scene.refresh()
     assert not await scene.refresh_later()
     assert scene.routine_ids == {"plan"}
-
-
-async def test_a_folder_that_is_removed_and_made_again_holds_what_is_in_it(
-    scene: JobIndexScene,
-) -> None:
-    await scene.saved(routine("plan"))
-    scene.plan.unlink()
-    scene.paths.routines.rmdir()
-    await scene.settled()
-    assert scene.index.jobs == {}
-    scene.paths.routines.mkdir()
-    scene.plan.write_text(routine("plan"))
-    assert (await scene.refresh()).added
 
 
 async def test_only_files_that_changed_are_read_again(scene: JobIndexScene) -> None:

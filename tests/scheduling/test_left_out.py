@@ -31,19 +31,6 @@ async def test_skipping_once_leaves_out_the_next_moment_alone(tmp_path: Path) ->
         await at.until(lambda: not at.stores.state.query(lambda tx: tx.skips.get()).moments)
 
 
-async def test_a_skip_survives_a_restart(tmp_path: Path) -> None:
-    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
-        at.routine("plan", "20 10 * * *", background="true")
-        await at.advance(15)
-        await press(at, await card_of(at, "/routines"), "Skip once")
-        clock = at.clock
-    async with schedule_scene(engine := ScriptedEngine(), tmp_path, clock=clock) as at:
-        await at.advance(330)
-        await at.until(lambda: at.ended("plan"))
-        assert at.ended("plan")[0].facts["reason"] == "policy"
-        assert engine.prompts == []
-
-
 async def test_what_was_skipped_while_the_bot_was_away_is_not_told_as_missed(
     tmp_path: Path,
 ) -> None:

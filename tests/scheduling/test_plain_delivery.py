@@ -11,7 +11,6 @@ from tests.scheduling.owner_actions import pings
 from tests.scheduling.scene import schedule_scene
 from tests.scheduling.test_costs import spend
 from tests.scheduling.test_firing import MINUTE
-from tests.scheduling.test_full_disk import FullableDisk, shown
 
 from ollim_bot.domain.events import FailureKind
 
@@ -56,21 +55,6 @@ async def test_a_plain_reminder_waits_for_no_slot_and_no_cost_cap(tmp_path: Path
         spend(at, 2.5, cap=2.0)
         await at.advance(55)
         assert at.pings == ["Drink water."]
-
-
-async def test_a_plain_reminder_comes_once_although_the_disk_is_full(tmp_path: Path) -> None:
-    disk = FullableDisk()
-    async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
-        at.remind("w1", MINUTE, **PLAIN)
-        await at.advance(30)
-        disk.is_full = True
-        await at.advance(60)
-        assert shown(at) == ["Drink water."]
-        disk.is_full = False
-        await at.advance(30)
-        await at.until(lambda: at.reminders == [])
-        assert shown(at) == ["Drink water."]
-        assert at.is_right
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,7 @@ async def test_of_a_plain_routine_that_need_not_come_the_newest_comes_in_the_mor
         assert at.is_right
 
 
-@pytest.mark.parametrize("ends_early", [False, True])
-@pytest.mark.parametrize("came_before", [False, True])
+@pytest.mark.parametrize(("came_before", "ends_early"), [(False, True), (True, False)])
 async def test_of_a_nag_that_need_not_come_the_newest_is_a_line_of_the_digest(
     tmp_path: Path, came_before: bool, ends_early: bool
 ) -> None:
@@ -364,24 +363,6 @@ async def test_however_the_quiet_ends_there_is_one_digest(tmp_path: Path, change
         await asleep(at, 20)
         assert len(digests(at)) == 1
         assert held(at) == []
-
-
-async def test_a_restart_in_the_quiet_and_a_start_after_it_bring_one_digest(tmp_path: Path) -> None:
-    clock = ManualClock(EVENING)
-    async with schedule_scene(
-        ScriptedEngine().then(pings("Tuesday is full.")), tmp_path, clock=clock
-    ) as at:
-        at.configure("quiet_hours", NIGHT)
-        routine(at, "plan", "2 22 * * *")
-        await asleep(at, 5)
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as again:
-        await asleep(again, 5)
-        assert held(again) == ["Tuesday is full."]
-    clock.jump(60 * MINUTE)
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as later:
-        await later.until(lambda: digests(later))
-        await asleep(later, 5)
-        assert len(digests(later)) == 1
 
 
 async def test_a_digest_that_a_channel_refuses_gives_back_every_ping_of_its_lines(

@@ -143,15 +143,6 @@ async def test_a_folder_swapped_for_another_is_listened_to(
         await refresh_until(scene, watcher, "day")
 
 
-async def test_a_folder_that_comes_later_is_listened_to(scene: JobIndexScene) -> None:
-    scene.paths.routines.rmdir()
-    async with listening(scene) as watcher:
-        scene.paths.routines.mkdir()
-        await watcher.wait()
-        scene.plan.write_text(routine("plan"))
-        await refresh_until(scene, watcher, "plan")
-
-
 async def test_skills_and_the_tool_policy_are_noticed(scene: JobIndexScene) -> None:
     async with listening(scene) as watcher:
         scene.paths.tool_policy.write_text("denied: []\n")

@@ -10,8 +10,8 @@ from tests.e2e.in_process_bot import InProcessBot
 from tests.virtual_loop import LoopClock
 
 NEW_YORK = ZoneInfo("America/New_York")
-# The clocks of New York go back in the night to the fourth day.
-FIRST = datetime(2026, 10, 29, 20, 48, 41, 300_123, tzinfo=NEW_YORK)
+# A Saturday; the clocks of New York go back in the night to the second day.
+FIRST = datetime(2026, 10, 31, 20, 48, 41, 300_123, tzinfo=NEW_YORK)
 
 
 class EveningClock(LoopClock):

@@ -471,24 +471,28 @@ def adopting() -> Iterator[None]:
 
 @pytest.mark.real_process
 @pytest.mark.usefixtures("adopting")
-@pytest.mark.parametrize("way", ["", 'setsid sh -c \'sleep 0.1; exec "$@"\' sh "$@" &'])
 def test_a_program_below_the_bot_is_the_agents_whatever_it_says(
-    scene: StandbyScene, desk: Terminal, way: str
+    scene: StandbyScene, desk: Terminal
 ) -> None:
     """Also one that goes into the background, whose own parent has ended."""
     output = desk.home / "output"
     own = [sys.executable, "-c", _OWN_PROGRAM, str(desk.paths.commands), "psycopg", *HEAVY]
-    with bot_leading(scene, desk, "desk"), output.open("w") as stdout:
-        command = ["sh", "-c", way, "sh", *own] if way else own
-        with subprocess.Popen(command, env=desk.environ, cwd=desk.home, stdout=stdout) as shell:
-            assert shell.wait(patience()) == 0
-        latest = time.monotonic() + patience()
-        while not output.read_text().endswith("loaded\n") and time.monotonic() < latest:
-            time.sleep(0.02)
-    refused, *_, loaded = output.read_text().splitlines()
-    assert "only from the owner" in refused
-    # A command beside the bot starts as fast as one with a file.
-    assert loaded == "loaded"
-    [change] = scene.on_server(lambda tx: tx.changes.newest(9))
-    assert (change.by, change.session) == (Changer.AGENT, "conversation")
+    in_background = 'setsid sh -c \'sleep 0.1; exec "$@"\' sh "$@" &'
+    with bot_leading(scene, desk, "desk"):
+        for number, command in enumerate((own, ["sh", "-c", in_background, "sh", *own]), 1):
+            with (
+                output.open("w") as stdout,
+                subprocess.Popen(command, env=desk.environ, cwd=desk.home, stdout=stdout) as shell,
+            ):
+                assert shell.wait(patience()) == 0
+            latest = time.monotonic() + patience()
+            while not output.read_text().endswith("loaded\n") and time.monotonic() < latest:
+                time.sleep(0.02)
+            refused, *_, loaded = output.read_text().splitlines()
+            assert "only from the owner" in refused
+            # A command beside the bot starts as fast as one with a file.
+            assert loaded == "loaded"
+            changes = scene.on_server(lambda tx: tx.changes.newest(9))
+            by_agent = (Changer.AGENT, "conversation")
+            assert [(each.by, each.session) for each in changes] == [by_agent] * number
     assert config_on_server(scene).timezone != "Europe/Rome"

@@ -10,21 +10,14 @@ from tests.cli.terminal import Terminal
 from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene
 from tests.storage.data_directory import DataDirectory
-from tests.upkeep.doctor_table import look
-from tests.upkeep.test_doctor_findings import (
-    COMMAND,
-    Findings,
-    called_from,
-    given,
-    source_lines,
-    write,
-)
+from tests.upkeep.doctor_table import COMMAND, look, with_commands
+from tests.upkeep.test_doctor_findings import Findings, given, steps_in, write
 
 from ollim_bot import __version__
 from ollim_bot.settings import Settings
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.checks import data, service
-from ollim_bot.upkeep.doctor import DoctorInput, Level, failed, warned
+from ollim_bot.upkeep.doctor import DoctorInput, Level
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot_standby import checks
 from ollim_bot_standby.file_layout import WaitingFile, WaitingFiles
@@ -110,8 +103,5 @@ def of_the_standby(there: DataDirectory) -> Findings:
 
 
 def test_every_finding_has_a_command(tmp_path: Path) -> None:
-    with called_from(warned, failed) as reached:
-        found = [*of_the_standby(DataDirectory(tmp_path))]
-    steps = [each.next for each in found if not each.level.is_right]
-    assert [step for step in steps if not COMMAND.search(step)] == []
-    assert sorted({*source_lines([checks])} - reached) == []
+    assert len(with_commands(of_the_standby(DataDirectory(tmp_path)))) > 14
+    assert all(COMMAND.search(words) for _, words in steps_in(checks))

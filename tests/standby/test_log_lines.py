@@ -17,7 +17,7 @@ from ollim_bot.settings import LogFormat
 from ollim_bot.store.schema import tables
 from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address
 
-REMINDERS = 40
+REMINDERS = 15
 LINES_BESIDE = 10
 REFUSE = """CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$"""
@@ -50,7 +50,7 @@ async def test_reminders_that_cannot_be_kept_leave_few_lines_and_no_traceback(
     folder = bot.data / "reminders"
     await asyncio.to_thread(folder.mkdir, parents=True)
     for number in range(REMINDERS):
-        text = f'---\nid: r{number}\nrun-at: "2026-10-30T01:50:10"\nplain: true\n---\nÄ {number}.\n'
+        text = f'---\nid: r{number}\nrun-at: "2026-11-01T01:50:10"\nplain: true\n---\nÄ {number}.\n'
         (folder / f"r{number}.md").write_text(text)
     await bot.start()
     log = sink(LogFormat.TEXT)  # after the start, which has lines of its own

@@ -305,8 +305,12 @@ LINES = (
 )
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
-@pytest.mark.parametrize("line", LINES, ids=" ".join)
+CASES = [(line, ADDRESSES[0]) for line in LINES]
+CASES += [(line, each) for line in (("{}",), ("standby", "init", "{}")) for each in ADDRESSES[1:]]
+
+
+@pytest.mark.same_fixtures
+@pytest.mark.parametrize(("line", "address"), CASES)
 def test_an_address_given_as_an_argument_is_not_shown(
     tmp_path: Path, line: tuple[str, ...], address: str
 ) -> None:

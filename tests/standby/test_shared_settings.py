@@ -49,8 +49,11 @@ def moved(scene: StandbyScene, owners: dict[str, str]) -> Terminal:
     return shelf
 
 
-@pytest.mark.parametrize("others", [{}, OTHERS], ids=["silent", "otherwise"])
-@pytest.mark.parametrize("owners", [OWNERS, {"OLLIM_TIMEZONE": "America/New_York"}])
+@pytest.mark.parametrize(
+    ("owners", "others"),
+    [(OWNERS, {}), (OWNERS, OTHERS), ({"OLLIM_TIMEZONE": "America/New_York"}, OTHERS)],
+    ids=["silent", "otherwise", "first is silent"],
+)
 def test_the_settings_of_the_first_machine_count_on_the_second(
     scene: StandbyScene, owners: dict[str, str], others: dict[str, str]
 ) -> None:
@@ -74,7 +77,8 @@ def test_the_settings_of_the_first_machine_count_on_the_second(
 
 
 @pytest.mark.real_process
-def test_the_doctor_names_what_a_machine_says_otherwise(scene: StandbyScene) -> None:
+def test_doctor_commands_and_set_up_go_by_those_of_the_owner(scene: StandbyScene) -> None:
+    scene.desk.done("reminder", "add", "--at", "2026-11-18T20:50", "-m", "Pill")
     shelf = moved(scene, OWNERS)
     shelf.write(".env", env_text({"OLLIM_USER_NAME": "Robin"}))
     shelf.done("standby", "join", "--from", str(scene.file))
@@ -82,21 +86,8 @@ def test_the_doctor_names_what_a_machine_says_otherwise(scene: StandbyScene) -> 
     assert "OLLIM_USER_NAME is Robin here" in told
     assert "America/New_York, from the settings; this machine is on UTC" in told
     assert "is Robin here" not in scene.desk.run("doctor").out
-
-
-@pytest.mark.real_process
-def test_a_command_shows_the_owners_time_on_each_machine(scene: StandbyScene) -> None:
-    scene.desk.done("reminder", "add", "--at", "2026-11-18T20:50", "-m", "Pill")
-    shelf = moved(scene, OWNERS)
-    shelf.done("standby", "join", "--from", str(scene.file))
     assert shelf.done("reminder", "list") == scene.desk.done("reminder", "list")
     assert "20:50" in shelf.done("reminder", "list")
-
-
-@pytest.mark.real_process
-def test_set_up_changes_them_for_all_machines(scene: StandbyScene) -> None:
-    shelf = moved(scene, OWNERS)
-    shelf.done("standby", "join", "--from", str(scene.file))
     shelf.done("setup", "--non-interactive", "--user-name", "Ada", "--timezone", "Europe/Rome")
     assert scene.on_server(lambda tx: tx.names.get()).user == "Ada"
     assert scene.on_server(lambda tx: tx.config.get()).timezone == "Europe/Rome"

@@ -21,7 +21,8 @@ from ollim_bot.store.job_files import add_snoozed
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import open_postgres
 
-pytestmark = [pytest.mark.usefixtures("postgres"), pytest.mark.real_engine]
+# `test_powers.py` has the files, without bots and without the engine.
+pytestmark = [pytest.mark.minutes, pytest.mark.real_engine, pytest.mark.usefixtures("postgres")]
 
 POLICY = """
 main_session: {additional_allowed: ["Bash(python3 *)"]}

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from tests.domain.strategies import json_values
 from tests.storage.chat_strategies import cards
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, TurnCost
 from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.inbox import (
@@ -143,17 +141,6 @@ def test_a_person_can_read_the_inbox(row: InboxRow, line: Mapping[str, object]) 
     assert INBOX_ROWS.decode(INBOX_ROWS.encode(row)) == row
 
 
-def test_a_person_sees_what_the_owner_did_not_write() -> None:
-    about = Untrusted("forwarded message", "from a server")
-    forward = ChatMessage(MessageId("m1"), AT, Author.OWNER, "/clear", untrusted=about)
-    line = CHAT_MESSAGES.encode(forward)
-    assert json.loads(line)["untrusted"] == {
-        "source": "forwarded message",
-        "about": "from a server",
-    }
-    assert CHAT_MESSAGES.decode(line) == forward
-
-
 def test_a_person_can_read_the_messages() -> None:
     question = ChatMessage(MessageId("m1"), AT, Author.OWNER, "hello")
     assert json.loads(CHAT_MESSAGES.encode(question)) == {
@@ -188,36 +175,6 @@ def test_a_person_can_read_a_card() -> None:
             }
         ],
     }
-
-
-def test_the_lines_of_a_card_come_back_with_their_buttons() -> None:
-    lines = (CardLine("drink water", "Overdue"), CardLine("call mum"))
-    card = Card("Today", lines=lines, buttons=(Button("Done", "done", "k", line=2),))
-    shown = ChatMessage(MessageId("m1"), AT, Author.PROGRAM, card.text, card=card)
-    assert CHAT_MESSAGES.decode(CHAT_MESSAGES.encode(shown)) == shown
-    assert card.text == "Today\nOverdue\ndrink water\ncall mum"
-
-
-def test_a_card_without_a_title_does_not_cost_its_message() -> None:
-    shown = ChatMessage(MessageId("m1"), AT, Author.PROGRAM, "words", card=Card(""))
-    assert CHAT_MESSAGES.decode(CHAT_MESSAGES.encode(shown)) == shown
-
-
-@given(data=st.data(), card=cards.filter(lambda card: card.fields and card.buttons))
-def test_a_damaged_card_makes_a_malformed_line_or_a_right_one(
-    data: st.DataObject, card: Card
-) -> None:
-    shown = ChatMessage(MessageId("m1"), AT, Author.BACKGROUND, "words", card=card)
-    line = json.loads(CHAT_MESSAGES.encode(shown))
-    part = data.draw(
-        st.sampled_from([line["card"], line["card"]["fields"][0], line["card"]["buttons"][0]])
-    )
-    part[data.draw(st.sampled_from(sorted(part)))] = data.draw(st.just("") | json_values)
-    try:
-        entry = CHAT_MESSAGES.decode(json.dumps(line).encode())
-    except Malformed:
-        return
-    assert CHAT_MESSAGES.decode(CHAT_MESSAGES.encode(entry)) == entry
 
 
 @given(cards)

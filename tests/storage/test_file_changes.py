@@ -56,12 +56,6 @@ def test_a_changed_file_gets_back_what_it_held(data: DataDirectory) -> None:
     assert data.journal.notes == [(path, "undo: routines/daily.md")]
 
 
-def test_a_new_file_goes_away_again(data: DataDirectory) -> None:
-    path = changed(data, None, "after\n")
-    assert undo_store(data).undo(KEY) == (DAILY, GONE)
-    assert not path.exists()
-
-
 def test_it_works_once(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
     with ThreadPoolExecutor(4) as threads:
@@ -70,13 +64,6 @@ def test_it_works_once(data: DataDirectory) -> None:
     path.write_text("after")
     assert refusal(data, KEY)
     assert path.read_text() == "after"
-
-
-def test_after_a_crash_on_the_way_it_is_brought_to_its_end(data: DataDirectory) -> None:
-    path = changed(data, "before", "after")
-    path.write_text("before")
-    assert undo_store(data).undo(KEY) == (DAILY, BACK)
-    assert refusal(data, KEY)
 
 
 def test_a_later_change_under_the_same_key_is_undone_to_the_first_text(data: DataDirectory) -> None:

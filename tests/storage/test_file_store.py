@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.contracts import JobRepositoryContract
-from devtools.doubles.disks import SteppedDisk, failing_at
+from devtools.doubles.disks import failing_at
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.domain.strategies import json_values
@@ -30,7 +29,7 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.permissions import ToolPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.errors import NewerFormat, Unreadable, WriteFailed
+from ollim_bot.errors import NewerFormat, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobRepository
 from ollim_bot.store.codecs.config import MEMORY, RuntimeConfigCodec
@@ -68,29 +67,12 @@ def test_what_cannot_be_understood_is_set_aside_with_its_bytes_and_told(
     assert config_file(data).read().bg_concurrency == 2, "work goes on"
 
 
-def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_set_aside_too(data: DataDirectory) -> None:
-    for make in (Path.mkdir, os.mkfifo):
-        make(data.paths.config)
-        assert config_file(data).read() == RuntimeConfig()
-    assert [problem.reason for problem in data.problems] == ["not a regular file"] * 2
-    assert len(set_aside(data)) == 2
-
-
 @pytest.mark.real_process
 def test_a_file_that_may_not_be_read_is_never_taken_for_empty() -> None:
     """Run as an ordinary account, since root may read everything."""
     child = [sys.executable, "-m", "tests.storage.unreadable_file"]
     ran = subprocess.run(child, capture_output=True, text=True, check=False)
     assert ran.stdout.splitlines() == ["read refused", "transact refused", "bytes kept"], ran.stderr
-
-
-def test_a_read_error_of_the_disk_is_not_taken_for_empty_either(data: DataDirectory) -> None:
-    store = config_file(data, failing_at("read", code=errno.EIO))
-    with pytest.raises(Unreadable, match="Input/output error"):
-        store.read()
-    with pytest.raises(Unreadable):
-        set_concurrency(store, 9)
-    assert not data.paths.config.exists()
 
 
 def test_a_newer_format_is_left_untouched_and_told(data: DataDirectory) -> None:
@@ -104,14 +86,6 @@ def test_a_newer_format_is_left_untouched_and_told(data: DataDirectory) -> None:
     with pytest.raises(NewerFormat):
         set_concurrency(store, 2)
     assert data.paths.config.read_bytes() == newer
-
-
-def test_files_are_private_and_an_existing_one_keeps_its_mode(data: DataDirectory) -> None:
-    set_concurrency(config_file(data), 2)
-    assert stat.S_IMODE(data.paths.config.stat().st_mode) == 0o600
-    data.paths.config.chmod(0o640)
-    set_concurrency(config_file(data), 4)
-    assert stat.S_IMODE(data.paths.config.stat().st_mode) == 0o640
 
 
 @pytest.mark.parametrize("step", ["write", "sync", "replace", "sync_folder"])
@@ -148,13 +122,6 @@ def test_steps_of_many_threads_follow_each_other(data: DataDirectory) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(count_up, range(400)))
     assert store.read() == {"n": 400}
-
-
-def test_a_value_that_did_not_change_is_not_written(data: DataDirectory) -> None:
-    steps: list[str] = []
-    store = config_file(data, SteppedDisk(OsDisk(), lambda step, _: steps.append(step)))
-    store.transact(lambda config: (config, None))
-    assert steps == ["read"]
 
 
 @pytest.mark.parametrize(

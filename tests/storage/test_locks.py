@@ -28,45 +28,27 @@ with FileLock(Path(sys.argv[1])).held():
     sys.stdin.read()
 """
 
-COUNT_UP = """
-import sys
-from pathlib import Path
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.codecs.config import MEMORY
-from ollim_bot.store.file_store import FileStore
-from ollim_bot.store.files import FileLock, OsDisk
-path = DataPaths(Path(sys.argv[1])).config
-lock = FileLock(DataPaths(Path(sys.argv[1])).lock_of(path))
-store = FileStore(path, MEMORY, lock, disk=OsDisk(), report=sys.exit)
-print("ready", flush=True)
-sys.stdin.readline()
-for _ in range(50):
-    store.transact(lambda facts: ({"count": int(str(facts.get("count", 0))) + 1}, None))
-"""
-
 
 def facts_file(data: DataDirectory) -> FileStore[Mapping[str, object]]:
     return data.file_store(data.paths.config, MEMORY)
 
 
 def holder(lock: Path) -> subprocess.Popen[str]:
-    return started(HOLD, lock, "held")
-
-
-def started(program: str, path: Path, says: str) -> subprocess.Popen[str]:
     child = subprocess.Popen(
-        [sys.executable, "-c", program, str(path)],
+        [sys.executable, "-c", HOLD, str(lock)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert child.stdout is not None
-    assert child.stdout.readline() == f"{says}\n"
+    assert child.stdout.readline() == "held\n"
     return child
 
 
 def test_a_step_waits_for_another_process_and_then_sees_its_work(data: DataDirectory) -> None:
+    data.paths.config.write_text('{"there": 1}')
     child = holder(data.paths.locks / data.paths.config.name)
+    assert facts_file(data).read() == {"there": 1}, "reading needs no lock"
     done = threading.Event()
 
     def transact() -> None:
@@ -88,25 +70,6 @@ def test_a_killed_holder_leaves_no_lock_behind(data: DataDirectory) -> None:
     child.communicate()
     facts_file(data).transact(lambda _: ({"free": True}, None))
     assert facts_file(data).read() == {"free": True}
-
-
-def test_steps_of_two_processes_lose_nothing(data: DataDirectory) -> None:
-    children = [started(COUNT_UP, data.paths.root, "ready") for _ in range(2)]
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    for child in children:
-        child.communicate(timeout=60)
-    assert [child.returncode for child in children] == [0, 0]
-    assert facts_file(data).read() == {"count": 100}
-
-
-def test_reading_needs_no_lock(data: DataDirectory) -> None:
-    data.paths.config.write_text('{"there": 1}')
-    child = holder(data.paths.locks / data.paths.config.name)
-    assert facts_file(data).read() == {"there": 1}
-    child.communicate("")
 
 
 def test_a_lock_that_cannot_be_made_is_said_to_be_so(tmp_path: Path) -> None:

@@ -126,8 +126,14 @@ def refusal(hands: Hands, change: ChangeRow) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("place", "who"),
+    [
+        *((PLACES[0], who) for who in WHO),
+        # A button and a command change other files as they change a job.
+        *((place, who) for place in PLACES[1:] for who in (Changer.AGENT, Changer.HAND)),
+    ],
+)
 def test_an_undo_takes_back_one_change_or_nothing(hands: Hands, place: str, who: Changer) -> None:
     for (name, (old, new)), since in itertools.product(FIRST.items(), SINCE):
         hands.put(place, None if old is None else text_of(place, old))
@@ -320,19 +326,6 @@ def test_after_a_crash_at_any_step_an_undo_is_done_or_can_be_done(
         if is_over:
             assert step >= 2
             return
-
-
-@pytest.mark.real_process
-def test_the_first_task_is_taken_back_and_the_later_ones_stay(data: DataDirectory) -> None:
-    for words in ("Käse", "Brot", "Öl"):
-        assert command(data, "tasks", "add", words)[0] == 0
-    rows = json.loads(command(data, "changes", "--json")[1])["changes"]
-    code, said = command(data, "undo", rows[-1]["id"])
-    assert code == 0, said
-    assert data.paths.tasks.read_text() == "- [ ] Brot\n- [ ] Öl\n"
-    code, said = command(data, "undo", rows[1]["id"])
-    assert code == 0, said
-    assert data.paths.tasks.read_text() == "- [ ] Öl\n"
 
 
 def command(data: DataDirectory, *words: str, by: str = "") -> tuple[int, str]:

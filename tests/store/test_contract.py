@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.repeating_store import RepeatingStore
-from devtools.doubles.store_contract import StoreContract
+from devtools.doubles.store_contract import RowsContract
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.store.store import DatabaseStore, Store
 
 
-class TestSqliteStore(StoreContract):
+class TestSqliteStore(RowsContract):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path
@@ -30,7 +30,7 @@ class TestSqliteStore(StoreContract):
         await store.close()
 
 
-class TestRepeatingStore(StoreContract):
+class TestRepeatingStore(RowsContract):
     def opened(self) -> AbstractAsyncContextManager[Store]:
         return self._opened()
 

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -274,8 +275,6 @@ def test_a_value_that_comes_back_does_not_make_the_file_of_another_process_a_han
     assert scene.problems == []
 
 
-EACH_MIRROR = pytest.mark.parametrize("spec", MIRRORED, ids=lambda spec: spec.file)
-
 VERSIONED = [
     spec for spec in MIRRORED if spec.file in {"inquiries.json", "config.json", "fork.json"}
 ]
@@ -293,42 +292,33 @@ def leave(database: Database, text: str) -> None:
     database.run(partial(leave_update, update=PendingUpdate(NOW, text, text)))
 
 
-@EACH_MIRROR
-def test_what_cannot_be_understood_is_set_aside_with_its_bytes_and_told(
-    scene: StoreScene, spec: RecordSpec[object]
-) -> None:
+def test_what_cannot_be_understood_is_set_aside_with_its_bytes_and_told(scene: StoreScene) -> None:
     garbage = b'\xff\x00{"ts": [tr\n'
-    (scene.state / spec.file).write_bytes(garbage)
+    for spec in MIRRORED:
+        (scene.state / spec.file).write_bytes(garbage)
     database = scene.open()
-    assert value_of(database, spec) == spec.missing(NOW)
-    (kept,) = scene.state.glob("*.corrupt-*")
-    assert kept.name.startswith(f"{spec.file}.corrupt-")
-    assert kept.read_bytes() == garbage
-    assert [kept.name in sentence for sentence in scene.problems] == [True]
-
-
-@EACH_MIRROR
-def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_set_aside_too(
-    scene: StoreScene, spec: RecordSpec[object]
-) -> None:
-    for make in (Path.mkdir, os.mkfifo):
-        (scene.state / spec.file).unlink(missing_ok=True)
-        make(scene.state / spec.file)
-        database = scene.open()
+    for spec, told in zip(MIRRORED, scene.problems, strict=True):
         assert value_of(database, spec) == spec.missing(NOW)
-        database.close()
-    assert ["not a regular file" in sentence for sentence in scene.problems] == [True, True]
-    assert len(list(scene.state.glob("*.corrupt-*"))) == 2
-
-
-@EACH_MIRROR
-def test_work_goes_on_after_a_file_was_set_aside(
-    scene: StoreScene, spec: RecordSpec[object]
-) -> None:
-    (scene.state / spec.file).write_bytes(b"[")
-    leave(scene.open(), "and on")
+        (kept,) = scene.state.glob(f"{spec.file}.corrupt-*")
+        assert kept.read_bytes() == garbage
+        assert kept.name in told
+    leave(database, "and on")
     (entry,) = json.loads(scene.paths.pending_updates.read_text())
     assert entry["message"] == "and on"
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_set_aside_too(
+    scene: StoreScene, make: Callable[[Path], None]
+) -> None:
+    for spec in MIRRORED:
+        make(scene.state / spec.file)
+    database = scene.open()
+    assert [value_of(database, spec) for spec in MIRRORED] == [
+        spec.missing(NOW) for spec in MIRRORED
+    ]
+    assert ["not a regular file" in told for told in scene.problems] == [True] * len(MIRRORED)
+    assert len(list(scene.state.glob("*.corrupt-*"))) == len(MIRRORED)
 
 
 @pytest.mark.parametrize("spec", VERSIONED, ids=lambda spec: spec.file)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 from devtools.doubles.repeating_store import RepeatingStore
-from tests.store.scene import StoreScene
 
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.updates import MAX_PENDING_UPDATES, PendingUpdate
@@ -51,38 +48,6 @@ def test_what_gives_way_to_an_update_stays_readable_in_the_ledger(store: Repeati
         store.run(partial(leave_update, update=update))
     rows, _ = store.query(lambda tx: tx.ledger.page(0, 10))
     assert [row.facts["message"] for row in rows] == ["update 0", "update 1"]
-
-
-LEAVE = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
-from ollim_bot.domain.updates import PendingUpdate
-from ollim_bot.store.steps import leave_update
-from tests.store.scene import NOW, StoreScene
-database = StoreScene(Path(sys.argv[1])).open(is_holder=False)
-def leave(number):
-    text = f"{sys.argv[2]}-{number}"
-    database.run(partial(leave_update, update=PendingUpdate(NOW, text, text)))
-with ThreadPoolExecutor(25) as pool:
-    list(pool.map(leave, range(25)))
-"""
-
-
-@pytest.mark.real_process
-def test_fifty_writers_in_two_processes_lose_no_update(scene: StoreScene) -> None:
-    database = scene.open()
-    children = [
-        subprocess.Popen([sys.executable, "-c", LEAVE, str(scene.root), name]) for name in "ab"
-    ]
-    assert [child.wait(60) for child in children] == [0, 0]
-    pending = database.query(lambda tx: tx.updates.get())
-    rows, _ = database.query(lambda tx: tx.ledger.page(0, 99))
-    left = [update.message for update in pending.entries]
-    left += [str(row.facts["message"]) for row in rows]
-    assert sorted(left) == sorted(f"{name}-{number}" for name in "ab" for number in range(25))
-    assert (len(pending.entries), pending.omitted) == (9, 41)
 
 
 def test_a_notice_is_left_once_for_its_key_and_for_the_agent(store: RepeatingStore) -> None:

@@ -7,8 +7,6 @@ chaos`, `test_whole_update.py` does the same with real environments and pip.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import signal
 import sqlite3
 import sys
 import threading
@@ -100,36 +98,7 @@ async def test_the_bot_goes_on_as_the_new_or_as_the_old_version(tmp_path: Path) 
         await bot.kill()
 
 
-@pytest.mark.own_process
-async def test_the_bot_goes_on_as_it_was_if_the_updater_is_killed(tmp_path: Path) -> None:
-    scene = RealBotScene(tmp_path)
-    reached = multiprocessing.Event()
-
-    def reach() -> None:
-        scene.database_version(99)
-        reached.set()
-        signal.pause()
-
-    scene.before_switch = reach
-    bot = scene.bot
-    updater = multiprocessing.Process(target=scene.run, args=(__version__, "99.0.0"))
-    try:
-        await bot.start()
-        await bot.ask("hello")
-        updater.start()
-        await bot.until(lambda: asyncio.to_thread(reached.is_set))
-        updater.kill()
-        await bot.reconnect()
-        await bot.note("goes on with all data as it was: the update was cut off.")
-        assert await bot.ask("hello again")
-        assert scene.database_version() != 99
-    finally:
-        updater.kill()
-        updater.join()
-        updater.close()
-        await bot.kill()
-
-
+@pytest.mark.minutes
 @pytest.mark.real_engine
 async def test_what_the_owner_writes_meanwhile_is_answered_once(tmp_path: Path) -> None:
     """Though the new version cannot use the data, and the old one is brought back."""

@@ -159,25 +159,20 @@ def look_at_next(fake: FakeInstallation, checkout: Checkout) -> str:
     return release.trust
 
 
-@pytest.mark.parametrize("is_told", ["nowhere", "in the clone", "everywhere", "of a lost file"])
-def test_a_clone_that_has_a_key_takes_only_what_is_signed_by_it(
-    tmp_path: Path, is_told: str
-) -> None:
+def test_a_clone_that_has_a_key_takes_only_what_is_signed_by_it(tmp_path: Path) -> None:
     fake = FakeInstallation(tmp_path)
     checkout = Checkout(fake)
     checkout.release(NEW)
     signer, stranger = Signer(tmp_path), Signer(tmp_path, "stranger")
-    if is_told == "everywhere":
-        signer.introduce()
-    if is_told == "in the clone":
-        git(checkout.path, "config", SIGNERS, str(signer.signers))
-    if is_told == "of a lost file":
-        git(checkout.path, "config", SIGNERS, str(tmp_path / "nowhere"))
-    has_key = is_told != "nowhere"
+    everywhere = tmp_path / ".gitconfig"
 
-    def look(said: str) -> None:
-        if not has_key:
-            assert look_at_next(fake, checkout) == said
+    def look(signers: str | None, by_default: str, *, is_proved: bool = False) -> None:
+        """With what is set in the clone, and `by_default` where there is no key."""
+        git(checkout.path, "config", SIGNERS, signers or "")
+        if signers is None:
+            git(checkout.path, "config", "--unset", SIGNERS)
+        if is_proved or (not signers and (signers == "" or not everywhere.exists())):
+            assert look_at_next(fake, checkout) == ("" if is_proved else by_default)
             return
         with pytest.raises(UpdateFailed) as refused:
             look_at_next(fake, checkout)
@@ -187,19 +182,24 @@ def test_a_clone_that_has_a_key_takes_only_what_is_signed_by_it(
             f"`git -C {checkout.path} verify-tag {NEW.tag}`."
         )
 
-    look(UNSIGNED)
-    put_tag(checkout, NEW, words=("-a", "-m", "x"))
-    look(UNSIGNED)
+    known, lost = str(signer.signers), str(tmp_path / "nowhere")
+    for words in ((), ("-a", "-m", "x")):
+        put_tag(checkout, NEW, words=words)
+        for signers in (None, known, lost):
+            look(signers, UNSIGNED)
     stranger.sign(checkout, NEW)
-    look(OF_ANOTHER_KEY)
+    for signers in (None, known, lost):
+        look(signers, OF_ANOTHER_KEY)
+    signer.introduce()
+    look(None, OF_ANOTHER_KEY)
     signer.sign(checkout, NEW)
-    if is_told in ("in the clone", "everywhere"):
-        assert look_at_next(fake, checkout) == ""
-    else:
-        look(OF_ANOTHER_KEY)
+    look(None, "", is_proved=True)
     # An empty setting of the clone takes away what is said for all of them.
-    git(checkout.path, "config", SIGNERS, "")
-    assert look_at_next(fake, checkout) == OF_ANOTHER_KEY
+    look("", OF_ANOTHER_KEY)
+    everywhere.unlink()
+    look(known, "", is_proved=True)
+    for signers in (None, lost):
+        look(signers, OF_ANOTHER_KEY)
 
 
 def test_a_version_that_gpg_proves_is_followed_only_by_such_versions(tmp_path: Path) -> None:

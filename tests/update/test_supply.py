@@ -56,6 +56,7 @@ class Supply:
 
     def __init__(self, home: Path, index: PackageIndex) -> None:
         self.home, self.index = home, index
+        self._released = 0
         self.paths = DataPaths(home / "données")
         self.lock = locked(index.publish("needed", "1.0"), index.publish("builder", "2.0"))
         self.extra = locked(index.publish("psycopg", "3.0"))
@@ -63,6 +64,7 @@ class Supply:
         self.release(NEW)
 
     def release(self, version: Version, *, without: str = "") -> None:
+        self._released += 1
         files = {
             "ollim_bot/__init__.py": f'__version__ = "{version}"\n',
             "ollim_bot/__main__.py": PROGRAM,
@@ -86,7 +88,8 @@ class Supply:
             "PIP_NO_COMPILE": "1",
             "UV_NO_CONFIG": "1",
             "UV_DEFAULT_INDEX": self.index.address,
-            "UV_CACHE_DIR": str(self.home / "uv-cache"),
+            # What is put anew under the same name is in no cache.
+            "UV_CACHE_DIR": str(self.home / f"uv-cache-{self._released}"),
             "UV_PYTHON_DOWNLOADS": "never",
         }
 
@@ -172,7 +175,13 @@ def version_in(environment: Path, package: str) -> str:
     return found[0].removesuffix(".dist-info").partition("-")[2] if found else ""
 
 
-@pytest.mark.parametrize(("kind", "extra"), [(InstallKind.PIP, False), (InstallKind.UV_TOOL, True)])
+@pytest.mark.parametrize(
+    ("kind", "extra"),
+    [
+        pytest.param(InstallKind.PIP, False, marks=pytest.mark.minutes, id="pip"),
+        pytest.param(InstallKind.UV_TOOL, True, id="uv"),
+    ],
+)
 def test_an_update_takes_the_versions_of_the_lock_and_not_the_newest(
     supply: Supply, kind: InstallKind, extra: bool
 ) -> None:
@@ -202,45 +211,30 @@ def test_other_bytes_under_the_same_version_are_refused(
         f"The new version could not be installed: {package} has another hash than it must have. It "
         "may come from somebody else, so nothing was changed."
     )
+    (wheel,) = (supply.index.folder / "simple" / "ollim-bot").glob(f"*-{NEW}-*.whl")
+    wheel.write_bytes(wheel.read_bytes() + b"\x00")
+    assert "ollim-bot" in (said := supply.refused(installation)), "the program itself"
+    assert "has another hash" in said
 
 
-def test_what_the_lock_does_not_name_is_not_taken(supply: Supply) -> None:
-    installation = supply.install(InstallKind.UV_TOOL)
+def test_a_lock_has_to_name_all_with_hashes(supply: Supply) -> None:
+    installation = supply.install(InstallKind.UV_TOOL, extra=True)
+    supply.lock = "needed==1.0\n"
+    supply.release(NEW)
+    assert "hash" in supply.refused(installation)
     supply.lock = locked(supply.index.publish("needed", "1.0", needs=["unnamed"]))
     supply.index.publish("unnamed", "9")
     supply.release(NEW)
     assert "unnamed" in supply.refused(installation)
-
-
-def test_a_lock_without_hashes_is_refused(supply: Supply) -> None:
-    installation = supply.install(InstallKind.PIPX)
-    supply.lock = "needed==1.0\n"
-    supply.release(NEW)
-    assert "hash" in supply.refused(installation)
-
-
-def test_a_version_without_a_lock_is_refused(supply: Supply) -> None:
-    installation = supply.install(InstallKind.UV_TOOL)
+    supply.lock = locked(supply.index.publish("needed", "1.0"))
     supply.release(NEW, without=LOCK_FILE)
     assert supply.refused(installation) == (
         f"Version {NEW} does not bring {LOCK_FILE}, the list of what it needs with the hash of "
         "each package, so nothing was changed."
     )
-
-
-def test_a_version_that_has_no_such_extra_comes_without_it(supply: Supply) -> None:
-    installation = supply.install(InstallKind.UV_TOOL, extra=True)
     supply.release(NEW, without=POSTGRES_LOCK)
     assert supply.update(installation).phase is Phase.DONE
-    assert version_in(installation.environment, "psycopg") == ""
-
-
-def test_a_program_that_is_not_what_its_index_says_is_refused(supply: Supply) -> None:
-    installation = supply.install(InstallKind.PIPX)
-    (wheel,) = (supply.index.folder / "simple" / "ollim-bot").glob(f"*-{NEW}-*.whl")
-    wheel.write_bytes(wheel.read_bytes() + b"\x00")
-    assert "ollim-bot" in (said := supply.refused(installation))
-    assert "has another hash" in said
+    assert version_in(installation.environment, "psycopg") == "", "it has no such extra"
 
 
 def test_the_careful_way_of_the_docs_installs_from_a_clone_by_hashes() -> None:

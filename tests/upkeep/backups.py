@@ -48,13 +48,16 @@ class Home:
     def environment(self) -> dict[str, str]:
         return {"HOME": str(self.folder)}
 
-    def prepare(self) -> Home:
-        """Make the data directory with a conversation, its record, a job, keys and a history."""
-        _prepared(self.now).write(self.paths.root)
+    def prepare(self, *, has_history: bool = False) -> Home:
+        """Make the data directory with a conversation, its record, a job and keys.
+
+        A history has git run for it, by the backup and the restore too.
+        """
+        _prepared(self.now, has_history).write(self.paths.root)
         self.record(SESSION, "remembered\n")
         return self
 
-    def fill(self) -> None:
+    def fill(self, *, has_history: bool) -> None:
         """Make the data directory for the first time, as the program makes it."""
         prepare_data_directory(self.paths)
         database = self.open()
@@ -66,8 +69,9 @@ class Home:
         self.write(".env", "DISCORD_TOKEN=secret\n")
         self.write("state/token.json", "{}")
         self.write("routines/1a2b3c4d.md", '---\nid: 1a2b3c4d\ncron: "0 8 * * *"\n---\nWake up.\n')
-        with open_journal(self.paths, on_problem=self.problems.append) as journal:
-            journal.prepare()
+        if has_history:
+            with open_journal(self.paths, on_problem=self.problems.append) as journal:
+                journal.prepare()
 
     def open(self) -> Database:
         database = open_database(
@@ -122,10 +126,10 @@ class Home:
 
 
 @made_once
-def _prepared(now: datetime) -> Snapshot:
+def _prepared(now: datetime, has_history: bool) -> Snapshot:
     with TemporaryDirectory() as folder:
         home = Home(Path(folder), now)
-        home.fill()
+        home.fill(has_history=has_history)
         assert home.problems == []
         return Snapshot(home.paths.root)
 

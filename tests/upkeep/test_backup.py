@@ -83,7 +83,8 @@ def test_each_file_is_taken_a_key_or_made_anew(names: list[str], kind: Kind) -> 
 
 
 @pytest.mark.real_process
-def test_another_program_can_read_it_and_finds_the_manifest_first(home: Home) -> None:
+def test_another_program_can_read_it_and_finds_the_manifest_first(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").prepare(has_history=True)
     home.record(SESSION, "of a subagent", f"{SESSION}/subagents/agent-1.jsonl")
     home.record("99999999-2222-4333-8444-555555555555", "of another program")
     report = home.back_up()
@@ -108,7 +109,6 @@ def test_another_program_can_read_it_and_finds_the_manifest_first(home: Home) ->
     assert os.listdir(report.path.parent) == [report.path.name]
 
 
-@pytest.mark.real_process
 def test_keys_are_left_out_and_named_unless_they_are_asked_for(home: Home) -> None:
     without = home.back_up()
     assert without.manifest.left_out == (".env", "state/token.json")
@@ -120,7 +120,6 @@ def test_keys_are_left_out_and_named_unless_they_are_asked_for(home: Home) -> No
     assert whole.path.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.real_process
 def test_a_link_is_named_and_not_followed(home: Home, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("far away")
@@ -133,7 +132,6 @@ def test_a_link_is_named_and_not_followed(home: Home, tmp_path: Path) -> None:
     assert not [name for name in members(report.path) if "notes" in name or "IDENTITY" in name]
 
 
-@pytest.mark.real_process
 def test_what_cannot_be_read_is_named_and_the_rest_is_there(home: Home) -> None:
     report = home.back_up(check=shorten_while_read(home.write("downloads/long", "x" * 3_000_000)))
     assert not report.is_complete
@@ -144,7 +142,6 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_there(home: Home) -> None:
     assert not (home.folder / "again" / "downloads").exists()
 
 
-@pytest.mark.real_process
 def test_a_backup_with_a_gap_removes_no_older_one(home: Home) -> None:
     old = home.back_up()
     home.now += timedelta(days=1)
@@ -153,7 +150,6 @@ def test_a_backup_with_a_gap_removes_no_older_one(home: Home) -> None:
     assert old.path.exists()
 
 
-@pytest.mark.real_process
 def test_the_newest_complete_ones_of_this_directory_are_kept(home: Home, tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
@@ -176,7 +172,6 @@ def test_the_newest_complete_ones_of_this_directory_are_kept(home: Home, tmp_pat
     ]
 
 
-@pytest.mark.real_process
 def test_nothing_is_written_over(home: Home, tmp_path: Path) -> None:
     taken = tmp_path / "taken.tar.gz"
     taken.write_text("mine")
@@ -210,7 +205,6 @@ def test_a_backup_that_is_ended_leaves_nothing(home: Home) -> None:
     assert list(automatic_folder(home.paths).iterdir()) == []
 
 
-@pytest.mark.real_process
 def test_what_a_kill_left_is_removed_by_the_next_one(home: Home) -> None:
     folder = automatic_folder(home.paths)
     left = folder / ".ollim-bot-backup-dead"
@@ -226,7 +220,6 @@ def test_a_folder_that_cannot_be_written_is_told(home: Home, tmp_path: Path) -> 
         home.back_up(tmp_path / "file" / "x.tar.gz")
 
 
-@pytest.mark.real_process
 def test_beside_a_running_bot_the_mirrors_are_those_of_the_database(home: Home) -> None:
     """A file that is newer than the copied database would count as an edit after a restore."""
     history = home.paths.session_history.read_bytes()
@@ -240,7 +233,6 @@ def test_beside_a_running_bot_the_mirrors_are_those_of_the_database(home: Home) 
     assert (root / "state" / "session_history.jsonl").read_bytes() == history
 
 
-@pytest.mark.real_process
 def test_what_a_person_wrote_into_a_mirror_of_a_stopped_bot_is_taken(home: Home) -> None:
     home.paths.sessions.write_text("by-hand")
     home.paths.config.unlink(missing_ok=True)
@@ -249,7 +241,6 @@ def test_what_a_person_wrote_into_a_mirror_of_a_stopped_bot_is_taken(home: Home)
     assert (root / "state" / "sessions.json").read_text() == "by-hand"
 
 
-@pytest.mark.real_process
 def test_while_the_bot_writes_the_database_is_of_one_moment(home: Home) -> None:
     """Each commit adds two messages: a copy of one moment has an even number of them."""
     database, done, count = home.open(), Event(), 0

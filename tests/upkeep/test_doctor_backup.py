@@ -58,7 +58,6 @@ def test_what_is_said_of_the_backups(
     assert all(bool(finding.next) == (finding.level not in ("PASS", "OFF")) for finding in findings)
 
 
-@pytest.mark.real_process
 def test_they_are_found_where_they_are_made(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").prepare()
     zone = ZoneInfo("UTC")

@@ -62,7 +62,7 @@ def there(tmp_path: Path) -> DataDirectory:
 def test_little_disk_space_is_a_warning_and_hardly_any_a_failure(
     free: int, level: Level, detail: str
 ) -> None:
-    finding = disk_space(free)
+    (finding,) = told("disk space", [disk_space(free)])
     assert (finding.level, finding.detail) == (level, detail)
 
 
@@ -108,16 +108,16 @@ def test_a_clock_of_before_this_program_is_a_failure(paths: DataPaths) -> None:
 
 
 def test_a_right_data_directory_is_one_line(paths: DataPaths) -> None:
-    (finding,) = data_directory(paths)
+    (finding,) = told("data directory", data_directory(paths))
     assert (finding.level, finding.detail) == (Level.PASS, f"{paths.root} can be written")
 
 
 def test_one_that_is_not_there_yet_is_no_failure_if_it_can_be_made(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path / "some" / "where")
-    (finding,) = data_directory(paths)
+    (finding,) = told("data directory", data_directory(paths))
     assert finding.level is Level.PASS
     assert "the first start makes it" in finding.detail
-    (finding,) = data_directory(paths, lambda *_: False)
+    (finding,) = told("data directory", data_directory(paths, lambda *_: False))
     assert finding.level is Level.FAIL
     assert str(tmp_path) in finding.next
     assert list(tmp_path.iterdir()) == []
@@ -126,7 +126,7 @@ def test_one_that_is_not_there_yet_is_no_failure_if_it_can_be_made(tmp_path: Pat
 def test_each_folder_that_cannot_be_written_is_named(paths: DataPaths) -> None:
     """The permission check is a fake one, since root may write everything."""
     closed = {paths.state, paths.routines}
-    found = list(data_directory(paths, lambda folder, _: folder not in closed))
+    found = told("data directory", data_directory(paths, lambda folder, _: folder not in closed))
     assert [finding.level for finding in found] == [Level.FAIL, Level.FAIL]
     assert [str(paths.state) in found[0].detail, str(paths.routines) in found[1].detail] == [
         True,
@@ -161,7 +161,7 @@ def test_a_data_directory_of_another_account_is_a_warning(paths: DataPaths) -> N
         os.chown(paths.root, os.geteuid() + 1, -1)
     except PermissionError:
         pytest.skip("only the superuser gives folders away")
-    warning, right = data_directory(paths)
+    warning, right = told("data directory", data_directory(paths))
     assert (warning.level, right.level) == (Level.WARN, Level.PASS)
     assert "belongs to another account" in warning.detail
 
@@ -169,7 +169,7 @@ def test_a_data_directory_of_another_account_is_a_warning(paths: DataPaths) -> N
 def test_what_was_set_aside_is_named_and_left_there(paths: DataPaths) -> None:
     left = paths.state / "memory.json.corrupt-20261115T090000.000000Z"
     left.write_text("{torn")
-    (warning,) = leftovers(paths, NOW)
+    (warning,) = told("leftovers", leftovers(paths, NOW))
     assert warning.level is Level.WARN
     assert warning.detail == (
         f"state/{left.name} could not be understood and was set aside 4 h 30 min ago"

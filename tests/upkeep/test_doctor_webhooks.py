@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.environment.machine import FakeMachine
 from tests.ports import unused_port
-from tests.upkeep.doctor_table import look
+from tests.upkeep.doctor_table import look, with_commands
 
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.jobs import JobSpec
@@ -147,7 +147,7 @@ def test_webhooks_that_share_a_secret_are_named_with_how_to_part_them(tmp_path: 
     alone = [hook("c", secret_env="C_SECRET"), hook("d")]
     assert list(secrets(settings, alone)) == []
     pair = [hook("a", secret_env="A_SECRET"), hook("at-home", secret_env="B_SECRET")]
-    (same_value,) = secrets(settings, [*alone, *pair])
+    (same_value,) = with_commands(secrets(settings, [*alone, *pair]))
     assert (same_value.level, same_value.detail) == (
         Level.WARN,
         "a and at-home share a secret (A_SECRET and B_SECRET): a call signed for one opens all",

@@ -19,8 +19,6 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off, restore_into
 
-pytestmark = pytest.mark.real_process
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOUR = timedelta(hours=1)
 ASIDE = ".ollim-bot.before-restore-20261116T100000Z"
@@ -66,7 +64,9 @@ def test_all_of_it_comes_back_and_what_was_there_stays(home: Home) -> None:
     assert home.problems == []
 
 
-def test_the_history_comes_back_without_what_could_run(home: Home) -> None:
+@pytest.mark.real_process
+def test_the_history_comes_back_without_what_could_run(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").prepare(has_history=True)
     git = ["git", "-C", str(home.paths.root)]
     subprocess.run([*git, "remote", "add", "origin", "https://me:secret@example.org/x"], check=True)
     before = subprocess.check_output([*git, "log", "--format=%H"])
@@ -118,6 +118,7 @@ def test_records_that_could_not_be_put_back_wait_for_the_next_start(home: Home) 
     assert place_transcripts(home.paths, home.environment, home.now) == ()
 
 
+@pytest.mark.real_time
 def test_a_running_bot_is_not_disturbed(home: Home) -> None:
     file = home.back_up().path
     before = everything_below(home.folder)
@@ -185,6 +186,7 @@ _MAIN = (
 )
 
 
+@pytest.mark.real_process
 def test_a_full_disk_leaves_nothing_half_and_is_told(home: Home) -> None:
     """No file may become larger: neither the backup nor the restored database has room."""
     whole = home.back_up(home.folder / "whole.tar.gz").path
@@ -203,8 +205,9 @@ def test_a_full_disk_leaves_nothing_half_and_is_told(home: Home) -> None:
         assert sorted(os.listdir(home.folder)) == [".claude", ".ollim-bot", "whole.tar.gz"]
 
 
+@pytest.mark.real_process
 def test_a_kill_at_any_moment_leaves_the_old_or_the_new_directory(tmp_path: Path) -> None:
-    first = Home(tmp_path / "first").prepare()
+    first = Home(tmp_path / "first").prepare(has_history=True)
     first.write("USER.md", "then")
     first.back_up(tmp_path / "backup.tar.gz")
     done = subprocess.run(

@@ -180,7 +180,6 @@ def wide_home(home: Home) -> Home:
     return home
 
 
-@pytest.mark.real_process
 def test_what_the_owner_has_is_not_asked_about(tmp_path: Path) -> None:
     home = wide_home(Home(tmp_path / "home").prepare())
     asked: list[Brought] = []
@@ -193,7 +192,6 @@ def test_what_the_owner_has_is_not_asked_about(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.real_process
 def test_one_yes_brings_all_of_an_own_backup_to_a_new_machine(tmp_path: Path) -> None:
     old = wide_home(Home(tmp_path / "old").prepare())
     new = Home(tmp_path / "new")
@@ -209,7 +207,6 @@ def test_one_yes_brings_all_of_an_own_backup_to_a_new_machine(tmp_path: Path) ->
     assert not (new.paths.root / LEFT_OFF).exists()
 
 
-@pytest.mark.real_process
 @pytest.mark.parametrize("is_by_hand", [False, True], ids=["stored", "by hand"])
 def test_permissions_in_the_database_are_left_off_too(tmp_path: Path, is_by_hand: bool) -> None:
     old = wide_home(Home(tmp_path / "old").prepare())
@@ -236,7 +233,6 @@ def test_permissions_in_the_database_are_left_off_too(tmp_path: Path, is_by_hand
     assert new.problems == []
 
 
-@pytest.mark.real_process
 def test_what_is_denied_stays_as_it_is_at_present(tmp_path: Path) -> None:
     home = wide_home(Home(tmp_path / "home").prepare())
     file = home.back_up(tmp_path / "then.tar.gz", with_keys=True).path

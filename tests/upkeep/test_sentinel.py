@@ -7,7 +7,7 @@ import resource
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sentinel import BotState
 from ollim_bot.ports import SessionSpec, Toolset
 from ollim_bot.store.files import FileLock
-from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.sentinel import SentinelFile
@@ -171,21 +171,11 @@ async def test_what_is_cancelled_or_changed_in_the_last_minutes_is_so(scene: Sce
     assert scene.service.texts == ["Take the red one."]
 
 
-async def test_more_than_a_minute_late_is_said(scene: Scene) -> None:
-    await scene.run_bot_and_crash()
-    scene.clock.jump(12 * MINUTE)
-    scene.run_sentinel()
-    (item,) = scene.ask(lambda tx: tx.due_items.open())
-    message = scene.ask(lambda tx: tx.messages.get(item.card))
-    assert message is not None
-    assert message.footer.startswith("Late: it was due today 10:25.")
-
-
-async def test_it_says_no_seconds(scene: Scene) -> None:
+async def test_however_late_it_comes_and_says_so_without_seconds(scene: Scene) -> None:
     async with scene.bot() as at:
         at.remind("pill", timedelta(minutes=10, seconds=7), PILL, **MUST)
         await at.advance(31)
-    scene.clock.jump(10 * MINUTE + 45)
+    scene.clock.jump(5 * 60 * MINUTE)
     scene.run_sentinel()
     (item,) = scene.ask(lambda tx: tx.due_items.open())
     message = scene.ask(lambda tx: tx.messages.get(item.card))
@@ -236,9 +226,8 @@ async def test_a_sentinel_that_dies_at_any_point_leads_to_one_message(scene: Sce
 
 
 @pytest.mark.parametrize("point", ["before", "after"])
-@pytest.mark.parametrize("successor", ["sentinel", "bot"])
-async def test_a_crash_before_or_after_the_sending_leads_to_one_message(
-    scene: Scene, point: str, successor: str
+async def test_a_bot_after_a_crash_before_or_after_the_sending_brings_one_message(
+    scene: Scene, point: str
 ) -> None:
     await scene.run_bot_and_crash()
     scene.clock.jump(10 * MINUTE)
@@ -246,9 +235,6 @@ async def test_a_crash_before_or_after_the_sending_leads_to_one_message(
         scene.run_sentinel(channel=FakeDirectChannel(scene.service, **{point: kill}))
     # After five minutes Discord has forgotten the nonce.
     scene.clock.jump(5 * MINUTE)
-    if successor == "sentinel":
-        scene.run_sentinel()
-        assert scene.service.texts == [PILL]
     assert (await messages_after_restart(scene)).count(PILL) == 1
     assert is_ledger_valid(scene)
 
@@ -408,9 +394,10 @@ async def test_during_an_update_the_database_is_not_touched_and_the_bot_takes_it
     scene.clock.jump(5 * MINUTE)
     assert scene.run_sentinel(maintenance=lambda: "update").outcomes == []
     # After the update the next sentinel or the bot moves the file into the database.
-    given_to_database(scene)
+    given_to_database(scene, times=2)
     assert not scene.paths.sentinel.exists()
     assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
+    assert len(scene.ask(lambda tx: tx.due_items.open())) == 1
     assert (await messages_after_restart(scene)).count(PILL) == 1
     assert is_ledger_valid(scene)
 
@@ -424,16 +411,6 @@ def given_to_database(scene: Scene, times: int = 1) -> None:
         )
         SentinelFile(scene.paths, lambda _: None).give_to(database)
         database.close()
-
-
-async def test_a_file_that_is_taken_over_twice_counts_once(scene: Scene) -> None:
-    await scene.run_bot_and_crash()
-    scene.clock.jump(10 * MINUTE)
-    scene.run_sentinel(maintenance=lambda: "restore")
-    given_to_database(scene, times=2)
-    assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
-    assert len(scene.ask(lambda tx: tx.due_items.open())) == 1
-    assert (await messages_after_restart(scene)).count(PILL) == 1
 
 
 async def test_a_locked_database_keeps_nothing_from_coming(scene: Scene) -> None:
@@ -590,15 +567,6 @@ async def test_what_the_bot_had_claimed_and_not_said_comes_first(scene: Scene) -
     assert scene.service.texts == ["Old words.", PILL]
 
 
-async def test_what_must_come_is_brought_however_late(scene: Scene) -> None:
-    async with scene.bot() as bot:
-        bot.routine("pill", "25 10 * * *", PILL, **MUST)
-        await bot.advance(31)
-    scene.clock.jump(5 * 60 * MINUTE)
-    (outcome,) = scene.run_sentinel().outcomes
-    assert outcome.through
-
-
 async def test_what_an_answer_has_planned_is_brought(scene: Scene) -> None:
     async with scene.bot() as bot:
         head = {"id": "pill", "after-done": "1 day", "at": '"10:17"', "from": "2026-02-24"}
@@ -685,9 +653,3 @@ async def test_two_runs_without_a_lock_send_one_message(scene: Scene) -> None:
         scene.run_sentinel(time=time)
     assert scene.service.texts == [PILL]
     assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
-
-
-def test_a_heartbeat_of_now_is_one() -> None:
-    now = datetime(2026, 2, 24, 10, tzinfo=UTC)
-    assert is_beating(now - timedelta(seconds=89), now)
-    assert not is_beating(now - timedelta(seconds=91), now)

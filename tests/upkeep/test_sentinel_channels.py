@@ -19,7 +19,6 @@ from tests.upkeep.sentinel_scene import (
 )
 from tests.upkeep.test_sentinel import given_to_database
 
-from ollim_bot.app.sentinel import NOTIFICATION
 from ollim_bot.store.sentinel import deliveries_left
 
 MINUTE = 60.0
@@ -58,18 +57,6 @@ async def test_the_first_channel_that_has_it_is_enough_and_the_other_is_tried_un
     (outcome,) = scene.run_sentinel(notifier=desktop).outcomes
     assert (outcome.through, outcome.missed) == ((DISCORD, PHONE), ())
     assert desktop.shown == []
-    assert await shown_after_restart(scene) == [1, 1]
-
-
-async def test_a_notification_comes_only_where_no_channel_has_it(tmp_path: Path) -> None:
-    scene, phone = two(tmp_path / "data")
-    await scene.run_bot_and_crash()
-    scene.clock.jump(10 * MINUTE)
-    scene.service.is_down = phone.is_down = True
-    desktop = FakeDesktop()
-    (outcome,) = scene.run_sentinel(notifier=desktop).outcomes
-    assert (outcome.through, outcome.missed) == ((NOTIFICATION,), (DISCORD, PHONE))
-    scene.service.is_down = phone.is_down = False
     assert await shown_after_restart(scene) == [1, 1]
 
 

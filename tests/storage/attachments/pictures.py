@@ -58,14 +58,6 @@ def gif_bomb(width: int, height: int) -> bytes:
     return screen + b"\x2c" + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x02\x02\x4c\x01\0;"
 
 
-def many_chunks(count: int) -> bytes:
-    """A picture of one pixel in a file of so many parts."""
-    header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
-    parts = _chunk(b"IHDR", header) + _chunk(b"teSt", b"") * count
-    end = _chunk(b"IDAT", zlib.compress(bytes(2))) + _chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + parts + end
-
-
 def many_scans(count: int, edge: int = 5000) -> bytes:
     """A grey JPEG with this many scans of the whole picture, each of them empty."""
     frame = struct.pack(">BHHBBBB", 8, edge, edge, 1, 1, 0x11, 0)

@@ -282,17 +282,6 @@ def test_the_number_stands_before_the_ending() -> None:
     ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(given_names)
-def test_the_file_system_takes_it(tmp_path: Path, given_name: str) -> None:
-    for name in islice(numbered_names(safe_name(given_name)), 2):
-        path = tmp_path / f".{name[:60]}.tmp"
-        path.write_bytes(b"")
-        path.rename(tmp_path / name)
-        (tmp_path / name).unlink()
-        assert (tmp_path / name).parent == tmp_path
-
-
 def in_other_form(form: str) -> bytes:
     buffer = BytesIO()
     Image.new("RGB", (9, 9)).save(buffer, form)

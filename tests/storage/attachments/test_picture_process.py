@@ -11,16 +11,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from tests.storage.attachments.pictures import (
-    FORMATS,
-    encoded,
-    gif_bomb,
-    many_chunks,
-    many_scans,
-    opened,
-    picture,
-    png_bomb,
-)
+from tests.storage.attachments.pictures import encoded, many_scans, opened, picture, png_bomb
 from tests.storage.attachments.scene import AttachmentScene
 
 from ollim_bot.errors import WrongInput
@@ -33,7 +24,6 @@ pytestmark = [
 ]
 
 SLOW_JPEG = many_scans(40_000)
-SLOW_PNG = many_chunks(800_000)
 # So long that only the test ends the process.
 PATIENT = PictureLimits(cpu=300, wall=300, waiting=300)
 TOO_SLOW = "photo takes too long to read. Send a smaller copy of it."
@@ -79,11 +69,8 @@ async def refusal(scene: AttachmentScene, data: bytes, picture_limits: PictureLi
     return str(wrong.value)
 
 
-@pytest.mark.parametrize("content", [SLOW_JPEG, SLOW_PNG], ids=["scans", "chunks"])
-async def test_a_picture_that_is_made_to_be_slow_is_given_up(
-    scene: AttachmentScene, content: bytes
-) -> None:
-    assert await refusal(scene, content, PictureLimits(cpu=300, wall=0.25)) == TOO_SLOW
+async def test_a_picture_that_is_made_to_be_slow_is_given_up(scene: AttachmentScene) -> None:
+    assert await refusal(scene, SLOW_JPEG, PictureLimits(cpu=300, wall=0.25)) == TOO_SLOW
 
 
 async def test_the_processor_is_not_kept_busy_for_longer_than_allowed(
@@ -102,14 +89,12 @@ async def test_memory_is_not_filled(scene: AttachmentScene) -> None:
     ("content", "sentence"),
     [
         (picture()[:-30], "photo is not a picture that can be read."),
-        (b"\x89PNG\r\n\x1a\nbut not really", "photo is not a picture that can be read."),
         (
             png_bomb(50_000, 50_000),
             "photo has 2500 million pixels. Send it with at most 25 million.",
         ),
-        (gif_bomb(5001, 5001), "photo has 25 million pixels. Send it with at most 25 million."),
     ],
-    ids=["cut off", "words", "png bomb", "gif bomb"],
+    ids=["cut off", "png bomb"],
 )
 async def test_a_picture_that_cannot_be_read_is_kept_and_said_to_be_so(
     scene: AttachmentScene, content: bytes, sentence: str
@@ -117,7 +102,7 @@ async def test_a_picture_that_cannot_be_read_is_kept_and_said_to_be_so(
     assert await refusal(scene, content, PictureLimits()) == sentence
 
 
-@pytest.mark.parametrize("media_type", FORMATS)
+@pytest.mark.parametrize("media_type", ["image/jpeg", "image/png"])
 async def test_honest_pictures_come_through(scene: AttachmentScene, media_type: str) -> None:
     small, large = picture(media_type), picture(media_type, (1600, 800))
     store, kept = scene.store(), scene.keep(large)

@@ -182,7 +182,7 @@ def test_odd_names_are_names(scene: JournalScene) -> None:
 @example("\udcff a\0b")
 @example("")
 @settings(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
