@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ollim_bot.domain.database_address import problem_with_address
+from ollim_bot.domain.provider import SENT_ALONG
 from ollim_bot.environment import (
     DATABASE_URL,
     ETC,
@@ -28,8 +29,6 @@ from ollim_bot.errors import BadSettings
 Choice = TypeVar("Choice", bound=StrEnum)
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?(/[\w./~%:-]*)?", re.ASCII)
 _ON_THIS_MACHINE = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]|$)")
-# Variables that the engine reads from the environment and sends along; none is our setting.
-_SENT_ALONG = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS")
 # The keys that are sent to each address.
 _SENT: Mapping[str, tuple[str, ...]] = {
     "ANTHROPIC_BASE_URL": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
@@ -190,7 +189,7 @@ class Settings(Location):
         values = {name: sources.take(name, parse, None) for name, parse in _ANTHROPIC.items()}
         found = {name: value for name, value in values.items() if value is not None}
         if "ANTHROPIC_BASE_URL" in found and not sources.in_environment("ANTHROPIC_BASE_URL"):
-            found.update((name, "") for name in _SENT_ALONG if sources.in_environment(name))
+            found.update((name, "") for name in SENT_ALONG if sources.in_environment(name))
         own = cls(
             paths=place.paths,
             zone=place.zone,
