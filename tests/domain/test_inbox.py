@@ -186,16 +186,6 @@ def test_rows_after_a_short_log_have_the_same_effect(
     assert replace(short, seen=whole.seen) == whole
 
 
-@given(histories, st.data())
-def test_whatever_lines_are_lost_the_rest_can_be_read(
-    history: list[InboxRow], data: st.DataObject
-) -> None:
-    left = data.draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history)))
-    inbox = Inbox.of(row for row, is_left in zip(history, left, strict=True) if is_left)
-    places = [*ids(inbox.waiting), *ids(inbox.taken)]
-    assert sorted(places) == sorted(set(places))
-
-
 @given(histories)
 def test_the_next_batch_is_the_head_of_the_line_and_of_one_kind(history: list[InboxRow]) -> None:
     inbox = Inbox.of(history)
@@ -246,10 +236,3 @@ def test_tools_of_a_turn_that_is_over_are_forgotten() -> None:
 def test_an_edit_of_what_is_taken_or_is_no_message_changes_nothing(rows: list[InboxRow]) -> None:
     inbox = Inbox.of(rows)
     assert inbox.after(Edited(NOW, InputId("a"), "other")) == inbox
-
-
-def test_messages_wait_together_and_a_command_waits_alone() -> None:
-    inbox = Inbox.of(accepted(message("a"), message("b"), command("c"), command("d")))
-    assert ids(inbox.next_batch()) == ["a", "b"]
-    inbox = inbox.after(ended("a", "b"))
-    assert ids(inbox.next_batch()) == ["c"]

@@ -72,11 +72,6 @@ def test_a_job_is_due_at_its_moment_and_not_a_hair_before(job: Routine | Reminde
     assert list(moments_between(job, NOON, NOON + HOUR, UTC)) == []
 
 
-def test_a_moment_that_has_come_does_not_come_again() -> None:
-    assert next_due(routine("0 12 * * *"), NOON, UTC) == NOON + DAY
-    assert next_due(reminder(NOON), NOON, UTC) is None
-
-
 def test_a_reminder_with_a_part_of_a_second_waits_for_it() -> None:
     half = NOON + timedelta(milliseconds=500)
     assert next_due(reminder(half), NOON, UTC) == half
@@ -103,32 +98,6 @@ def test_the_zone_of_the_job_counts_else_the_one_given(job: Routine | Reminder) 
         assert shown([next_due(each, start, BERLIN) or NOON], zone) == moment
         assert shown([last_due(each, end, BERLIN) or NOON], zone) == moment
         assert shown(moments_between(each, start, end, BERLIN), zone) == moment
-
-
-@pytest.mark.parametrize(
-    ("zone", "day", "wall", "expected"),
-    [
-        (NEW_YORK, datetime(2025, 3, 9), "2:30", "03:00-0400"),
-        (NEW_YORK, datetime(2025, 11, 2), "1:30", "01:30-0400"),
-        (BERLIN, datetime(2025, 3, 30), "2:30", "03:00+0200"),
-        (BERLIN, datetime(2025, 10, 26), "2:30", "02:30+0200"),
-        (LORD_HOWE, datetime(2025, 10, 5), "2:15", "02:30+1100"),
-        (LORD_HOWE, datetime(2025, 4, 6), "1:45", "01:45+1100"),
-    ],
-)
-def test_on_both_nights_a_time_is_due_once(
-    zone: ZoneInfo, day: datetime, wall: str, expected: str
-) -> None:
-    """At the end of the gap, or the first time; a routine as well as a reminder."""
-    hour, minute = map(int, wall.split(":"))
-    start = day.replace(tzinfo=zone).astimezone(UTC) - HAIR
-    for job in (routine(f"{minute} {hour} * * *"), reminder(day.replace(hour=hour, minute=minute))):
-        assert shown(moments_between(job, start, start + 20 * HOUR, zone), zone) == expected
-        first = next_due(job, start, zone)
-        assert first is not None
-        assert shown([first], zone) == expected
-        following = next_due(job, first, zone)
-        assert following is None or following - first > 20 * HOUR
 
 
 def test_in_the_hour_that_comes_twice_instants_are_compared_and_not_clocks() -> None:
@@ -191,14 +160,6 @@ def test_moments_are_counted_as_if_each_were_looked_at(
     job, start, end = routine(line.text), midnight + before, midnight + after
     each = sum(1 for _ in moments_between(job, start, end, zone))
     assert count_between(job, start, end, zone) == each
-
-
-def test_a_year_of_minutes_is_counted() -> None:
-    year = datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
-    for zone in (NEW_YORK, LORD_HOWE):
-        assert count_between(routine("* * * * *"), *year, zone) == 365 * 24 * 60
-    # On the night in spring 4 times are left out, and due at 3:00 with what is due then anyway.
-    assert count_between(routine("*/15 2-3 * * *"), *year, NEW_YORK) == 365 * 8 - 4
 
 
 @given(reminders, instants, zones)
@@ -345,17 +306,6 @@ def test_what_does_not_hold_any_more_takes_no_room(changes: Callable[[Agenda[int
     finally:
         tracemalloc.stop()
     assert held < 200_000
-
-
-def test_ten_thousand_jobs_come_out_in_order_of_time_then_key() -> None:
-    agenda: Agenda[JobKey] = Agenda()
-    keys = [JobKey(JobKind.ROUTINE, f"{number:05}") for number in range(10_000)]
-    for number, key in enumerate(keys):
-        agenda.put(key, NOON + (number * 7919 % 100) * MINUTE)
-    due = [*agenda.due(NOON + DAY)]
-    assert due == sorted(due, key=lambda each: (each[1], each[0]))
-    assert sorted(key for key, _ in due) == keys
-    assert (agenda.next_at, len(agenda)) == (None, 0)
 
 
 SPRING, AUTUMN = date(2026, 3, 29), date(2026, 10, 25)
