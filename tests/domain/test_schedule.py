@@ -146,7 +146,7 @@ def test_start_is_left_out_and_end_is_not(
         assert last_due(job, end, zone) == wanted[-1]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     lines,
     st.sampled_from(NIGHTS),
@@ -281,7 +281,7 @@ class AgendaAgainstAList(RuleBasedStateMachine):
 
 TestAgendaAgainstAList = AgendaAgainstAList.TestCase
 
-TestAgendaAgainstAList.settings = settings(deadline=None, max_examples=60)
+TestAgendaAgainstAList.settings = settings(deadline=None, max_examples=30)
 
 
 def put_again_and_again(agenda: Agenda[int]) -> None:
