@@ -210,7 +210,8 @@ async def check_that_notes_are_used_and_our_commands_are_run(
 async def check_that_a_foretold_edit_is_what_stands_in_the_file(
     engine: Scene, tools: ChangingTools, session: AgentSession
 ) -> None:
-    data, foretold = engine.home / "data", dict[Path, str]()
+    data, foretold = engine.home / "data" / "edits", dict[Path, str]()
+    data.mkdir()
     before = {name: case[0] for name, case in APPLIED.items()}
     before |= {name: case[0] for name, case in UNCLEAR.items()}
     edits = {name: case[1] for name, case in APPLIED.items()}
@@ -228,8 +229,8 @@ async def check_that_a_foretold_edit_is_what_stands_in_the_file(
                 return Refusal(str(unclear))
         return None
 
-    reads = [CallTool("Read", {"file_path": f"{name}.md"}) for name in there]
-    writes = [CallTool("Edit", {"file_path": f"{name}.md", **edits[name]}) for name in edits]
+    reads = [CallTool("Read", {"file_path": f"edits/{name}.md"}) for name in there]
+    writes = [CallTool("Edit", {"file_path": f"edits/{name}.md", **edits[name]}) for name in edits]
     tools.now = Toolset(builtin=BUILTIN, gate=gate)
     await results(engine, session, [*reads, *writes])
 
