@@ -375,6 +375,9 @@ def reason(verdict: PingVerdict) -> str:
 
 
 @given(ping_budgets(), ordinary, st.booleans(), st.booleans(), instants)
+@example(FULL, RunPolicy(RunKind.BACKGROUND, ()), False, True, NOON)
+@example(EMPTY, RunPolicy(RunKind.BACKGROUND, ()), False, True, NOON)
+@example(FULL, RunPolicy(RunKind.BACKGROUND, ()), True, True, NOON)
 def test_the_first_objection_in_this_order_is_the_one_that_is_said(
     budget: PingBudget, policy: RunPolicy, has_pinged: bool, busy: bool, now: datetime
 ) -> None:
