@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -44,6 +46,22 @@ def test_it_is_due_when_a_watched_clock_says_so(
     later, earlier = in_utc([cron.next(probe, zone), cron.previous(probe, zone)])
     assert [later][: later < end] == [moment for moment in due if moment > probe][:1]
     assert [earlier][: earlier >= start] == [moment for moment in due if moment < probe][-1:]
+
+
+@pytest.mark.parametrize(("zone", "date"), NIGHTS)
+@pytest.mark.parametrize("text", ["0 1-3 * * *", "30 2 * * *", "*/20 0,23 * * *", "45 * * * *"])
+def test_the_whole_night_agrees(zone: str, date: datetime, text: str) -> None:
+    """Checked every half hour, and right before, at and right after each moment."""
+    cron, there, midnight = Cron.parse(text), ZoneInfo(zone), date.replace(tzinfo=UTC)
+    end = midnight + 48 * HOUR
+    due = in_utc(cron.between(midnight - 48 * HOUR, end, there))
+    probes = {midnight + n * HOUR / 2 for n in range(-20 * 2, 12 * 2)}
+    probes |= {moment + n * timedelta.resolution for moment in due[1:-1] for n in (-1, 0, 1)}
+    for probe in probes:
+        at = bisect_left(due, probe)
+        assert in_utc([cron.previous(probe, there)]) == [due[at - 1]]
+        assert in_utc([cron.next(probe, there)]) == [due[bisect_right(due, probe)]]
+        assert in_utc(islice(cron.between(probe, end, there), 1)) == [due[at]]
 
 
 @settings(deadline=None)

@@ -216,3 +216,10 @@ def test_tools_of_a_turn_that_is_over_are_forgotten() -> None:
 def test_an_edit_of_what_is_taken_or_is_no_message_changes_nothing(rows: list[InboxRow]) -> None:
     inbox = inbox_of(rows)
     assert inbox.after(Edited(NOW, InputId("a"), "other")) == inbox
+
+
+def test_messages_wait_together_and_a_command_waits_alone() -> None:
+    inbox = inbox_of(accepted(message("a"), message("b"), command("c"), command("d")))
+    assert ids(inbox.next_batch()) == ["a", "b"]
+    inbox = inbox.after(ended("a", "b"))
+    assert ids(inbox.next_batch()) == ["c"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -287,6 +287,17 @@ def test_a_ledger_whose_older_months_are_gone_is_judged_from_its_first_roster_on
         assert checked(scene, scene.rows[cut:]) == []
     last = max(n for n, row in enumerate(scene.rows) if row.state == "due")
     assert len(checked(scene, [*scene.rows[3:last], *scene.rows[last + 3 :]])) == 1
+
+
+def test_times_of_the_spring_and_autumn_nights_are_expanded_as_they_fire() -> None:
+    for night in (datetime(2026, 3, 28, tzinfo=UTC), datetime(2026, 10, 24, tzinfo=UTC)):
+        scene = Scene()
+        scene.now = scene.watched = night
+        for name, cron in zip("abc", ("30 2 * * *", "0 * * * *", "15 3 * * *"), strict=True):
+            scene.put(routine(name, cron))
+        scene.wait(2 * DAY)
+        assert checked(scene) == []
+        assert len([row for row in scene.rows if row.state == "due"]) == 2 + 48 + 2
 
 
 @pytest.mark.parametrize(

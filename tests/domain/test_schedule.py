@@ -100,6 +100,32 @@ def test_the_zone_of_the_job_counts_else_the_one_given(job: Routine | Reminder) 
         assert shown(moments_between(each, start, end, BERLIN), zone) == moment
 
 
+@pytest.mark.parametrize(
+    ("zone", "day", "wall", "expected"),
+    [
+        (NEW_YORK, datetime(2025, 3, 9), "2:30", "03:00-0400"),
+        (NEW_YORK, datetime(2025, 11, 2), "1:30", "01:30-0400"),
+        (BERLIN, datetime(2025, 3, 30), "2:30", "03:00+0200"),
+        (BERLIN, datetime(2025, 10, 26), "2:30", "02:30+0200"),
+        (LORD_HOWE, datetime(2025, 10, 5), "2:15", "02:30+1100"),
+        (LORD_HOWE, datetime(2025, 4, 6), "1:45", "01:45+1100"),
+    ],
+)
+def test_on_both_nights_a_time_is_due_once(
+    zone: ZoneInfo, day: datetime, wall: str, expected: str
+) -> None:
+    """At the end of the gap, or the first time; a routine as well as a reminder."""
+    hour, minute = map(int, wall.split(":"))
+    start = day.replace(tzinfo=zone).astimezone(UTC) - HAIR
+    for job in (routine(f"{minute} {hour} * * *"), reminder(day.replace(hour=hour, minute=minute))):
+        assert shown(moments_between(job, start, start + 20 * HOUR, zone), zone) == expected
+        first = next_due(job, start, zone)
+        assert first is not None
+        assert shown([first], zone) == expected
+        following = next_due(job, first, zone)
+        assert following is None or following - first > 20 * HOUR
+
+
 def test_in_the_hour_that_comes_twice_instants_are_compared_and_not_clocks() -> None:
     """1:15 for the second time is later than 1:30 for the first time."""
     job = reminder(datetime(2025, 11, 2, 1, 30))
