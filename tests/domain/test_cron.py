@@ -32,6 +32,10 @@ def in_utc(moments: Iterable[datetime]) -> list[datetime]:
     return [moment.astimezone(UTC) for moment in moments]
 
 
+def shown(moments: Iterable[datetime]) -> str:
+    return " ".join(moment.strftime("%H:%M%z") for moment in moments)
+
+
 @settings(deadline=None, max_examples=examples(2))
 @given(lines, st.sampled_from(NIGHTS), st.timedeltas(timedelta(0), 32 * HOUR))
 def test_it_is_due_when_a_watched_clock_says_so(
@@ -98,6 +102,25 @@ def test_two_who_walk_the_same_line_are_not_in_each_others_way(text: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("text", "zone", "day", "expected"),
+    [
+        ("*/15 2 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400"),
+        ("30 2,3 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400 03:30-0400"),
+        ("0 2,3 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400"),
+        ("*/30 1 * * *", NEW_YORK, (2025, 11, 2), "01:00-0400 01:30-0400"),
+        ("0 */12 * * *", NEW_YORK, (2025, 11, 2), "00:00-0400 12:00-0500"),
+        ("30 1-2 * * *", NEW_YORK, (2025, 11, 2), "01:30-0400 02:30-0500"),
+    ],
+)
+def test_a_time_is_due_once_when_the_clocks_change(
+    text: str, zone: ZoneInfo, day: tuple[int, int, int], expected: str
+) -> None:
+    start = datetime(*day, tzinfo=zone)
+    moments = Cron.parse(text).between(start, start + timedelta(days=1), zone)
+    assert shown(moments) == expected
+
+
+@pytest.mark.parametrize(
     "text", ["30 * * * *", "30 0-23 * * *", "30 */1 * * *", "30 0-22,23 * * *"]
 )
 @pytest.mark.parametrize(
@@ -161,6 +184,40 @@ def test_the_days_of_a_line(text: str, expected: str) -> None:
 def test_an_alias_means_its_line(alias: str, line: str, moment: datetime) -> None:
     assert Cron.parse(alias).next(moment, BERLIN) == Cron.parse(line).next(moment, BERLIN)
     assert str(Cron.parse(alias)) == alias
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "probe", "earlier", "later"),
+    [
+        (
+            "0 * 1 3,4 *",
+            BERLIN,
+            datetime(2025, 3, 20),
+            "2025-03-01T23:00:00+01:00",
+            "2025-04-01T00:00:00+02:00",
+        ),
+        (
+            "30 * 6 4 *",
+            ZoneInfo("America/Santiago"),
+            datetime(2024, 4, 7, 2, 45),
+            "2024-04-06T23:30:00-03:00",
+            "2024-04-06T23:30:00-04:00",
+        ),
+        (
+            "0 * 29 12 *",
+            ZoneInfo("Pacific/Apia"),
+            datetime(2011, 12, 30, 10, 10),
+            "2011-12-29T23:00:00-10:00",
+            "2012-12-29T00:00:00+14:00",
+        ),
+    ],
+)
+def test_rare_days_in_real_time(
+    text: str, zone: ZoneInfo, probe: datetime, earlier: str, later: str
+) -> None:
+    cron, moment = Cron.parse(text), probe.replace(tzinfo=UTC)
+    assert cron.previous(moment, zone).isoformat() == earlier
+    assert cron.next(moment, zone).isoformat() == later
 
 
 @pytest.mark.parametrize("text", ["0 0 29 2 *", "* * 29 2 *"])
