@@ -188,6 +188,14 @@ def test_moments_are_counted_as_if_each_were_looked_at(
     assert count_between(job, start, end, zone) == each
 
 
+def test_a_year_of_minutes_is_counted() -> None:
+    year = datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
+    for zone in (NEW_YORK, LORD_HOWE):
+        assert count_between(routine("* * * * *"), *year, zone) == 365 * 24 * 60
+    # On the night in spring 4 times are left out, and due at 3:00 with what is due then anyway.
+    assert count_between(routine("*/15 2-3 * * *"), *year, NEW_YORK) == 365 * 8 - 4
+
+
 @given(reminders, instants, zones)
 def test_a_reminder_is_due_once(job: Reminder, after: datetime, zone: ZoneInfo) -> None:
     moment = next_due(job, after, zone)
