@@ -9,10 +9,9 @@ from random import Random
 from zoneinfo import ZoneInfo
 
 from tests.domain import cron_oracle
-from tests.domain.cron_lines import Line
+from tests.domain.cron_lines import Line, any_line, moments_a_year
 from tests.domain.cron_oracle import MINUTE, Pattern
 from tests.domain.test_repeats import matches
-from tests.domain.test_schedule_year import any_line, moments_a_year
 
 NEW_YORK = ZoneInfo("America/New_York")
 BERLIN = ZoneInfo("Europe/Berlin")

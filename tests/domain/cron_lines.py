@@ -1,11 +1,12 @@
-"""Cron lines for property tests, each with the values it means; no text is parsed for them."""
+"""Cron lines for property tests and years, each with what it means; no text is parsed for them."""
 
 from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from random import Random
 from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
@@ -41,6 +42,8 @@ class CronField:
 
 EVERY_DAY = CronField("*", frozenset(range(1, 32)))
 EVERY_MONTH = CronField("*", frozenset(range(1, 13)))
+EVERY_HOUR = CronField("*", frozenset(range(24)))
+EVERY_WEEKDAY = CronField("*", frozenset(range(7)))
 
 
 def starred(low: int, high: int) -> st.SearchStrategy[CronField]:
@@ -122,3 +125,49 @@ extended_lines = st.builds(
 texts = lines.map(lambda line: line.text) | extended_lines
 instants = st.datetimes(datetime(1975, 1, 1), datetime(2095, 1, 1), timezones=st.just(UTC))
 zones = st.sampled_from(sorted({zone for zone, _ in NIGHTS})).map(ZoneInfo)
+
+
+def field(rng: Random, low: int, high: int, top: int, names: Sequence[str] = ()) -> CronField:
+    """Values up to `high` in a field that goes up to `top`."""
+    first, last = sorted(rng.choices(range(low, high + 1), k=2))
+    step = rng.randint(2, 7)
+    name = names[first - low] if names else str(first)
+    return rng.choice(
+        [
+            CronField(name, frozenset([first])),
+            CronField(f"{first},{last}", frozenset([first, last])),
+            CronField(f"{name}-{last}", frozenset(range(first, last + 1))),
+            CronField(f"{first}-{last}/{step}", frozenset(range(first, last + 1, step))),
+            CronField(f"*/{step}", frozenset(range(low, top + 1, step))),
+        ]
+    )
+
+
+def any_line(rng: Random) -> Line:
+    minute = field(rng, 0, 59, 59)
+    hour = rng.choice([EVERY_HOUR, field(rng, 0, 23, 23), field(rng, 0, 4, 23)])
+    day = rng.choice([EVERY_DAY, field(rng, 1, 31, 31)])
+    month = rng.choice([EVERY_MONTH, field(rng, 1, 12, 12, MONTHS)])
+    weekday = rng.choice([EVERY_WEEKDAY, field(rng, 0, 6, 6, WEEKDAYS)])
+    pattern = Pattern(
+        minute.values,
+        hour.values,
+        day.values,
+        month.values,
+        weekday.values,
+        either=not (day.text.startswith("*") or weekday.text.startswith("*")),
+    )
+    return Line(" ".join(each.text for each in (minute, hour, day, month, weekday)), pattern)
+
+
+def moments_a_year(line: Line) -> int:
+    time = timedelta(hours=min(line.pattern.hours), minutes=min(line.pattern.minutes))
+    days = (datetime(2025, 1, 1) + timedelta(days=number) + time for number in range(365))
+    times_a_day = len(line.pattern.hours) * len(line.pattern.minutes)
+    return times_a_day * sum(map(line.pattern.matches, days))
+
+
+def once(wall: datetime) -> Pattern:
+    fields = (wall.minute, wall.hour, wall.day, wall.month)
+    minute, hour, day, month = (frozenset([value]) for value in fields)
+    return Pattern(minute, hour, day, month, EVERY_WEEKDAY.values, either=False)

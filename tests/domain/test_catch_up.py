@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -117,13 +116,6 @@ def test_in_the_hour_that_comes_twice_lateness_is_real_time() -> None:
     assert late_rule(routine("30 2 * * *"), first, again + 61 * MINUTE, BERLIN) is Late.TELL
 
 
-def test_only_the_newest_counts_and_the_older_ones_are_superseded() -> None:
-    found = missed(routine("0 * * * *"), 4 * HOUR, NOON + 10 * MINUTE)
-    assert found.newest == NOON
-    assert found.older == (NOON - 3 * HOUR, NOON - 2 * HOUR, NOON - HOUR)
-    assert found.older_count == 3
-
-
 def test_of_very_many_some_are_listed_and_all_are_counted() -> None:
     found = missed(routine("* * * * *"), 365 * DAY)
     assert found.newest == NOON
@@ -147,10 +139,6 @@ def test_nothing_is_missed_when_the_clock_went_back(back: timedelta) -> None:
 def test_what_was_claimed_is_not_missed_and_what_is_to_come_neither() -> None:
     claimed, to_come = reminder(NOON - HOUR), reminder(NOON + HAIR)
     assert catch_up([claimed, to_come, routine("30 12 * * *")], NOON - HOUR, NOON, UTC) == CatchUp()
-
-
-def names(found: Iterable[Missed]) -> str:
-    return " ".join(each.job.spec.id for each in found)
 
 
 def test_reminders_come_first_then_what_was_due_first() -> None:

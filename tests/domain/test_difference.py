@@ -30,7 +30,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, occurrence_at
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 
-EDITS = 200
+EDITS = 100
 EDITS_OF_ONE_WEEK = 20
 NIGHT = QuietSettings(BERLIN, QuietHours.parse("22-07"))
 CRONS = (

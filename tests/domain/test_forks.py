@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.domain.strategies import fork_messages, instants, texts, unix_seconds
+from tests.domain.strategies import fork_messages, instants, texts
 
 from ollim_bot.domain.forks import (
     REPORT_LENGTH,
@@ -39,8 +39,6 @@ MAIN, OTHER = SessionId("main-1"), SessionId("other-1")
 FORK = Fork("f1", SessionId("fork-1"), MAIN, "taxes", LIMIT, NOON, NOON)
 
 limits = st.timedeltas(timedelta(seconds=1), timedelta(days=30))
-
-waits = st.timedeltas(timedelta(0), timedelta(days=60))
 
 gaps = st.timedeltas(timedelta(days=-400), timedelta(days=400))
 
@@ -79,16 +77,6 @@ def test_it_is_asked_once_and_then_closed(fork: Fork, now: datetime) -> None:
     assert asked.verdict(now) is IdleAction.KEEP
     assert asked.verdict(now + fork.idle_limit - MOMENT) is IdleAction.KEEP
     assert asked.verdict(now + fork.idle_limit) is IdleAction.CLOSE
-
-
-@given(forks, waits, waits)
-def test_a_verdict_is_never_taken_back_by_time_alone(
-    fork: Fork, first: timedelta, second: timedelta
-) -> None:
-    order = [IdleAction.KEEP, IdleAction.PROMPT, IdleAction.CLOSE]
-    early = fork.verdict(fork.last_activity + first)
-    late = fork.verdict(fork.last_activity + first + second)
-    assert order.index(early) <= order.index(late)
 
 
 def test_an_hour_that_is_repeated_or_left_out_is_not_idleness() -> None:
@@ -167,10 +155,6 @@ def test_the_beginning_of_the_last_answer_is_at_hand_for_the_summary(
     assert fork.touched(NOON).prompted(NOON).named(OTHER).last_answer == fork.last_answer
 
 
-def test_the_engine_names_it_once_it_runs() -> None:
-    assert replace(FORK, session=None).named(SessionId("fork-1")) == FORK
-
-
 DAY = 86400
 
 SENT = ForkMessage(1122, SessionId("fork-1"), SessionId("main-1"), ts=1_770_000_000.0)
@@ -204,12 +188,6 @@ def status(record: ForkMessage, now: float) -> ForkStatus:
 )
 def test_a_message_is_live_then_expired_then_unknown(age: float, expected: ForkStatus) -> None:
     assert status(SENT, SENT.ts + age) is expected
-
-
-@given(fork_messages, unix_seconds, st.floats(0, 1e9))
-def test_no_message_comes_back_to_life(record: ForkMessage, now: float, wait: float) -> None:
-    order = [ForkStatus.LIVE, ForkStatus.EXPIRED, ForkStatus.UNKNOWN]
-    assert order.index(status(record, now)) <= order.index(status(record, now + wait))
 
 
 @given(histories, st.integers(0, 4), days)

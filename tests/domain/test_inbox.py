@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import reduce
 from itertools import pairwise
 
 import pytest
@@ -93,8 +95,12 @@ def ended(*inputs: str) -> Ended:
     return Ended(NOW, tuple(map(InputId, inputs)), InputEnd.ANSWERED)
 
 
+def inbox_of(rows: Iterable[InboxRow]) -> Inbox:
+    return reduce(Inbox.after, rows, Inbox())
+
+
 class InboxThroughRows(RuleBasedStateMachine):
-    """Any rows in any order, as after torn lines; a dictionary holds the state of each input."""
+    """Any rows in any order; a dictionary holds the state of each input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,12 +141,6 @@ class InboxThroughRows(RuleBasedStateMachine):
             if each in self.place:
                 self.place[each] = "ended"
 
-    @rule()
-    def restart(self) -> None:
-        """From a compacted log, with the ids of all inputs as seen."""
-        self.inbox = Inbox.of(self.inbox.rows())
-        self.inbox = replace(self.inbox, seen=frozenset(map(InputId, self.place)))
-
     @invariant()
     def each_accepted_input_is_in_one_place_and_in_its_order(self) -> None:
         for place, inputs in (("waiting", self.inbox.waiting), ("taken", self.inbox.taken)):
@@ -168,37 +168,8 @@ TestInboxThroughRows = InboxThroughRows.TestCase
 
 
 @given(histories)
-def test_a_log_made_short_amounts_to_the_same(history: list[InboxRow]) -> None:
-    inbox = Inbox.of(history)
-    again = Inbox.of(inbox.rows())
-    assert replace(again, seen=inbox.seen) == inbox
-    assert again.seen == {each.id for each in inbox.accepted}
-    assert again.rows() == inbox.rows()
-
-
-@given(histories, histories)
-def test_rows_after_a_short_log_have_the_same_effect(
-    history: list[InboxRow], later: list[InboxRow]
-) -> None:
-    further = [row for row in later if not isinstance(row, Accepted)]
-    whole = Inbox.of([*history, *further])
-    short = Inbox.of([*Inbox.of(history).rows(), *further])
-    assert replace(short, seen=whole.seen) == whole
-
-
-@given(histories, st.data())
-def test_whatever_lines_are_lost_the_rest_can_be_read(
-    history: list[InboxRow], data: st.DataObject
-) -> None:
-    left = data.draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history)))
-    inbox = Inbox.of(row for row, is_left in zip(history, left, strict=True) if is_left)
-    places = [*ids(inbox.waiting), *ids(inbox.taken)]
-    assert sorted(places) == sorted(set(places))
-
-
-@given(histories)
 def test_the_next_batch_is_the_head_of_the_line_and_of_one_kind(history: list[InboxRow]) -> None:
-    inbox = Inbox.of(history)
+    inbox = inbox_of(history)
     batch = inbox.next_batch()
     assert inbox.waiting[: len(batch)] == batch
     assert bool(batch) == bool(inbox.waiting)
@@ -209,7 +180,7 @@ def test_the_next_batch_is_the_head_of_the_line_and_of_one_kind(history: list[In
         assert isinstance(last, CommandCall) or isinstance(first, CommandCall)
 
 
-def test_a_further_attempt_keeps_what_the_tools_have_done_also_in_a_short_log() -> None:
+def test_a_further_attempt_keeps_what_the_tools_have_done() -> None:
     called = [ToolCalled(NOW, TurnId(turn), "Write", f"in {turn}") for turn in ("t1", "t2")]
     rows = [
         *accepted(message("a")),
@@ -218,38 +189,37 @@ def test_a_further_attempt_keeps_what_the_tools_have_done_also_in_a_short_log() 
         taken("t2", "a", attempt=2),
         called[1],
     ]
-    inbox = Inbox.of(rows)
+    inbox = inbox_of(rows)
     assert inbox.tools == tuple(called)
-    assert Inbox.of(inbox.rows()).tools == tuple(called)
-    assert Inbox.of(inbox.rows()).running == rows[3]
+    assert inbox.running == rows[3]
 
 
 def test_what_a_turn_had_taken_waits_again_when_it_is_released() -> None:
     rows = [*accepted(message("a"), message("b")), taken("t1", "a")]
-    released = Inbox.of([*rows, Released(NOW, TurnId("t1"))])
+    released = inbox_of([*rows, Released(NOW, TurnId("t1"))])
     assert released.running is None
     assert ids(released.next_batch()) == ["a", "b"]
-    assert Inbox.of([*rows, Released(NOW, TurnId("t2"))]) == Inbox.of(rows)
+    assert inbox_of([*rows, Released(NOW, TurnId("t2"))]) == inbox_of(rows)
 
 
 def test_tools_of_a_turn_that_is_over_are_forgotten() -> None:
     called = ToolCalled(NOW, TurnId("t1"), "Write", "…")
     rows = [*accepted(message("a"), message("b")), taken("t1", "a"), called]
-    assert Inbox.of([*rows, ended("a")]).tools == ()
-    assert Inbox.of([*rows, ended("a"), taken("t2", "b")]).tools == ()
-    assert Inbox.of([*rows, ended("a"), called]).tools == ()
+    assert inbox_of([*rows, ended("a")]).tools == ()
+    assert inbox_of([*rows, ended("a"), taken("t2", "b")]).tools == ()
+    assert inbox_of([*rows, ended("a"), called]).tools == ()
 
 
 @pytest.mark.parametrize(
     "rows", [[*accepted(message("a")), taken("t1", "a")], accepted(command("a"))]
 )
 def test_an_edit_of_what_is_taken_or_is_no_message_changes_nothing(rows: list[InboxRow]) -> None:
-    inbox = Inbox.of(rows)
+    inbox = inbox_of(rows)
     assert inbox.after(Edited(NOW, InputId("a"), "other")) == inbox
 
 
 def test_messages_wait_together_and_a_command_waits_alone() -> None:
-    inbox = Inbox.of(accepted(message("a"), message("b"), command("c"), command("d")))
+    inbox = inbox_of(accepted(message("a"), message("b"), command("c"), command("d")))
     assert ids(inbox.next_batch()) == ["a", "b"]
     inbox = inbox.after(ended("a", "b"))
     assert ids(inbox.next_batch()) == ["c"]

@@ -19,7 +19,7 @@ from tests.domain.strategies import (
 )
 
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.occurrences import MAX_ATTEMPTS, Occurrence, OccurrenceState, may_follow
+from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, may_follow
 
 NINE = datetime(2026, 11, 16, 9, tzinfo=ZoneInfo("Europe/Berlin"))
 STATES = [*OccurrenceState]
@@ -197,22 +197,6 @@ def test_a_broken_attempt_is_followed_by_another_or_by_an_end(state: str) -> Non
 def test_an_attempt_begins_when_it_is_due_or_after_one_that_broke() -> None:
     before = [state for state in STATES if may_follow(state, OccurrenceState.RUNNING)]
     assert before == ["due", "attempt_failed", "cut_off"]
-
-
-@given(st.data())
-def test_any_allowed_history_has_one_end_and_it_is_the_last(data: st.DataObject) -> None:
-    history: list[OccurrenceState] = []
-    while following := [
-        state for state in STATES if may_follow(history[-1] if history else None, state)
-    ]:
-        if history.count(OccurrenceState.RUNNING) == MAX_ATTEMPTS:
-            following = [state for state in following if state is not OccurrenceState.RUNNING]
-        history.append(data.draw(st.sampled_from(following)))
-    assert [state for state in history if state.is_end] == history[-1:]
-    # What an answer has planned comes due like any other moment.
-    first = {OccurrenceState.PLANNED, OccurrenceState.DUE}
-    begun = [state for state in history if state in first]
-    assert begun in (history[:1], [OccurrenceState.PLANNED, OccurrenceState.DUE])
 
 
 def reachable(start: OccurrenceState | None) -> set[OccurrenceState]:

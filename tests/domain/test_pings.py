@@ -375,6 +375,9 @@ def reason(verdict: PingVerdict) -> str:
 
 
 @given(ping_budgets(), ordinary, st.booleans(), st.booleans(), instants)
+@example(FULL, RunPolicy(RunKind.BACKGROUND, ()), False, True, NOON)
+@example(EMPTY, RunPolicy(RunKind.BACKGROUND, ()), False, True, NOON)
+@example(FULL, RunPolicy(RunKind.BACKGROUND, ()), True, True, NOON)
 def test_the_first_objection_in_this_order_is_the_one_that_is_said(
     budget: PingBudget, policy: RunPolicy, has_pinged: bool, busy: bool, now: datetime
 ) -> None:
@@ -454,18 +457,6 @@ def test_a_second_critical_ping_of_a_run_is_an_ordinary_one(
     run = run_of(policy, has_pinged, critical_used=True)
     critical = ask(budget, run, now, critical=True, busy=busy, cap=cap)
     assert critical == ask(budget, run, now, critical=False, busy=busy, cap=cap)
-
-
-def test_a_day_takes_so_many_critical_pings_and_the_next_as_many_again() -> None:
-    policy, budget = RunPolicy(RunKind.BACKGROUND, ()), replace(FULL, available=0.0)
-    verdicts = []
-    for _ in range(4):
-        budget, verdict = ask(budget, run_of(policy), critical=True, cap=3)
-        verdicts.append(verdict)
-    assert verdicts[:3] == [PingAllowed(Charge.CRITICAL)] * 3
-    assert "(budget: 0/5 (next refill in 90 min))" in reason(verdicts[3])
-    _, verdict = ask(budget, run_of(policy), NOON + timedelta(days=1), critical=True, cap=3)
-    assert verdict == PingAllowed(Charge.CRITICAL)
 
 
 def _settled(

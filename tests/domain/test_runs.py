@@ -11,12 +11,11 @@ from tests.domain.strategies import reminders, routines, webhooks
 
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import Job, JobSpec, ReportMode
+from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.run_words import outcome
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
-SPEC = JobSpec(id="a", message="Call mum", background=True)
 
 
 def run_of(mode: ReportMode, *, has_pinged: bool = False, has_reported: bool = False) -> Run:
@@ -65,13 +64,6 @@ def test_the_policy_of_a_run_is_what_its_job_says(job: Job, tools: tuple[str, ..
         spec.allow_ping,
     )
     assert policy.must is (not isinstance(job, WebhookSpec) and job.must)
-
-
-def test_two_kinds_of_runs_are_in_the_background() -> None:
-    assert [kind for kind in RunKind if kind.is_background] == [
-        RunKind.BACKGROUND,
-        RunKind.ISOLATED,
-    ]
 
 
 @pytest.mark.parametrize(

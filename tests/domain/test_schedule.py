@@ -72,11 +72,6 @@ def test_a_job_is_due_at_its_moment_and_not_a_hair_before(job: Routine | Reminde
     assert list(moments_between(job, NOON, NOON + HOUR, UTC)) == []
 
 
-def test_a_moment_that_has_come_does_not_come_again() -> None:
-    assert next_due(routine("0 12 * * *"), NOON, UTC) == NOON + DAY
-    assert next_due(reminder(NOON), NOON, UTC) is None
-
-
 def test_a_reminder_with_a_part_of_a_second_waits_for_it() -> None:
     half = NOON + timedelta(milliseconds=500)
     assert next_due(reminder(half), NOON, UTC) == half
@@ -177,7 +172,7 @@ def test_start_is_left_out_and_end_is_not(
         assert last_due(job, end, zone) == wanted[-1]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     lines,
     st.sampled_from(NIGHTS),
@@ -320,7 +315,7 @@ class AgendaAgainstAList(RuleBasedStateMachine):
 
 TestAgendaAgainstAList = AgendaAgainstAList.TestCase
 
-TestAgendaAgainstAList.settings = settings(deadline=None, max_examples=60)
+TestAgendaAgainstAList.settings = settings(deadline=None, max_examples=30)
 
 
 def put_again_and_again(agenda: Agenda[int]) -> None:
@@ -345,17 +340,6 @@ def test_what_does_not_hold_any_more_takes_no_room(changes: Callable[[Agenda[int
     finally:
         tracemalloc.stop()
     assert held < 200_000
-
-
-def test_ten_thousand_jobs_come_out_in_order_of_time_then_key() -> None:
-    agenda: Agenda[JobKey] = Agenda()
-    keys = [JobKey(JobKind.ROUTINE, f"{number:05}") for number in range(10_000)]
-    for number, key in enumerate(keys):
-        agenda.put(key, NOON + (number * 7919 % 100) * MINUTE)
-    due = [*agenda.due(NOON + DAY)]
-    assert due == sorted(due, key=lambda each: (each[1], each[0]))
-    assert sorted(key for key, _ in due) == keys
-    assert (agenda.next_at, len(agenda)) == (None, 0)
 
 
 SPRING, AUTUMN = date(2026, 3, 29), date(2026, 10, 25)

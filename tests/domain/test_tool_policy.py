@@ -285,12 +285,6 @@ def test_only_the_program_that_was_named_is_run(text: str) -> None:
         assert text.replace("'", "").replace('"', "").split()[0] == "ollim-bot"
 
 
-@given(st.text(max_size=20))
-def test_a_pattern_for_markdown_allows_nothing_else(path: str) -> None:
-    assert path.endswith(".md") or not allows(NOTES, "Read", file_path=path)
-    assert path.endswith(".md") or not allows("Glob(./**.md)", "Glob", pattern=path)
-
-
 @given(st.text(max_size=30))
 def test_a_pattern_is_wrong_or_can_be_used(text: str) -> None:
     if problems(text).errors:

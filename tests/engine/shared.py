@@ -17,7 +17,7 @@ from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.session import ClaudeSession
-from ollim_bot.offline.server import Failure, MessagesServer, ModelRequest, Reply
+from ollim_bot.offline.server import ChatModel, Failure, MessagesServer, ModelRequest, Reply
 from ollim_bot.ports import Refusal, SessionSpec, Tool, ToolAnswer, ToolCall, Toolset
 
 PING = "mcp__chat__ping"
@@ -38,7 +38,8 @@ def in_shared_loop(test: Test) -> Test:
 
 
 class SharedSession:
-    """`renew` gives the next test an empty script, and allows all tools.
+    """`renew` gives the next test an empty script, and allows all tools. With `other_model`, that
+    one answers.
 
     The session keeps its earlier turns. The tool `PING` calls the one tool of the server `chat` in
     `tools`.
@@ -55,6 +56,7 @@ class SharedSession:
 
     def renew(self) -> None:
         self.model = ScriptedModel()
+        self.other_model: ChatModel | None = None
         self.tools = Toolset()
 
     @asynccontextmanager
@@ -78,7 +80,7 @@ class SharedSession:
                 yield
 
     def reply(self, request: ModelRequest) -> Reply | Failure:
-        return self.model.reply(request)
+        return (self.other_model or self.model).reply(request)
 
 
 def changing_toolset(tools: Callable[[], Toolset], builtin: tuple[str, ...] = ()) -> Toolset:

@@ -17,8 +17,9 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.offline.rules import asks_for_summary
+from ollim_bot.offline.rules import OfflineModel, asks_for_summary
 from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
+from ollim_bot.offline.texts import GREETING, WHAT_I_CAN_DO
 from ollim_bot.ports import Tool, ToolAnswer, Toolset, Trace
 
 NEARLY_FULL = 980_000
@@ -92,3 +93,14 @@ async def test_room_is_made_on_demand_with_what_is_to_be_kept(shared: SharedSess
     assert named is not None
     trace = await shared.engine.trace(named, prompt)
     assert trace == Trace(is_taken=True, is_complete=True, answer="ok")
+
+
+@in_shared_loop
+async def test_the_built_in_model_knows_a_compaction_and_goes_on(shared: SharedSession) -> None:
+    shared.other_model = OfflineModel()
+    async with shared.limited() as session:
+        assert texts(await ask(session, "hello")) == [GREETING]
+        events = [event async for event in session.command("/compact")]
+        assert isinstance(events[-1], TurnEnded)
+        assert events[-1].cause is EndCause.COMPLETED
+        assert texts(await ask(session, "what can you do?")) == [WHAT_I_CAN_DO]

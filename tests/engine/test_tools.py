@@ -150,22 +150,6 @@ async def test_a_tool_that_fails_tells_the_model(
 
 
 @in_shared_loop
-async def test_a_turn_is_sent_back_until_it_may_end(shared: SharedSession) -> None:
-    reasons = ["Call report_updates first."]
-
-    async def may_end() -> str | None:
-        return reasons.pop() if reasons else None
-
-    shared.model.answers("Done.", "Reported.")
-    shared.tools = Toolset(may_end=may_end)
-    events = await shared.ask("do it")
-
-    assert texts(events) == ["Done.", "Reported."]
-    assert len(shared.model.requests) == 2
-    assert "Call report_updates first." in shared.model.requests[-1].last_user_text
-
-
-@in_shared_loop
 async def test_a_question_that_breaks_does_not_keep_a_turn(shared: SharedSession) -> None:
     async def may_end() -> str | None:
         raise KeyError("broken")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests.engine.cases import new_name
-from tests.engine.processes import engines_at
+from tests.engine.processes import engines_at, eventually
 from tests.engine.scene import Scene, ask, end_of, engine_at, interrupted, provider, spoken, texts
 from tests.engine.shared import PING, PING_SCHEMA, SharedSession, in_shared_loop
 
@@ -26,7 +26,7 @@ from ollim_bot.domain.events import (
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.offline.server import CallTool, Fail, Hang, Reply, Say, Stall
+from ollim_bot.offline.server import CallTool, Hang, Reply, Say, Stall
 from ollim_bot.ports import Prompt, Tool, ToolAnswer, Toolset, Trace
 
 TAKEN = Trace(is_taken=True)
@@ -96,18 +96,6 @@ async def test_an_interrupted_call_is_no_end(shared: SharedSession) -> None:
 
 
 @in_shared_loop
-async def test_a_failure_of_the_provider_is_no_answer(shared: SharedSession) -> None:
-    prompt = new_name()
-    shared.model.when("hello", Fail(403, "permission_error", "no"))
-    async with shared.limited() as session:
-        await ask(session, "hello", prompt)
-        assert await trace(shared, prompt) == TAKEN
-        await ask(session, "again")
-
-    assert await trace(shared, prompt) == TAKEN
-
-
-@in_shared_loop
 async def test_a_subagent_says_nothing_in_the_answer(shared: SharedSession) -> None:
     prompt = new_name()
     task = {"description": "count", "prompt": "COUNT", "subagent_type": "counter"}
@@ -134,6 +122,11 @@ def traced(scene: Scene) -> TracedPrompt:
     return TracedPrompt(scene)
 
 
+def kill(scene: Scene) -> None:
+    (pid,) = engines_at(scene.home)
+    os.kill(pid, signal.SIGKILL)
+
+
 async def ask_and_kill(
     scene: Scene, session: ClaudeSession, traced: TracedPrompt, amid: Hang | Stall
 ) -> list[AgentEvent]:
@@ -154,8 +147,7 @@ async def ask_and_kill(
     await scene.model.seen(number)
     if isinstance(amid, Stall):
         await has_begun.wait()
-    (pid,) = engines_at(scene.home)
-    os.kill(pid, signal.SIGKILL)
+    kill(scene)
     await turn
     ended = events[-1]
     assert isinstance(ended, TurnEnded)
@@ -166,12 +158,16 @@ async def ask_and_kill(
 
 @pytest.mark.real_process
 @needs_proc
-async def test_a_prompt_of_a_killed_engine_is_known_and_the_session_goes_on(
-    scene: Scene, traced: TracedPrompt
+async def test_a_prompt_of_a_killed_engine_is_known_and_the_session_goes_on_under_its_name(
+    scene: Scene, traced: TracedPrompt, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """This holds for the first prompt too, when the next bot only knows the session's name."""
+    """Killed before its first turn, at its first breath, when the next bot only knows the name of
+    the session, and amid a turn."""
     async with scene.session(begin=traced.session) as session:
+        kill(scene)
+        await eventually(lambda: "The engine died." in caplog.text, within=60)
         await ask_and_kill(scene, session, traced, Hang())
+        assert session.id == traced.session
         assert await traced.trace() == TAKEN
     scene.model.answers("Miso, noted.")
     async with scene.session(begin=traced.session) as session:

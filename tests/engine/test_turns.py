@@ -46,20 +46,6 @@ async def test_blank_words_are_a_turn_like_any_other(shared: SharedSession) -> N
 
 
 @in_shared_loop
-async def test_an_interrupted_turn_ends_at_once_and_the_next_one_works(
-    shared: SharedSession,
-) -> None:
-    shared.model.then(Stall(Reply((Say("for ever and"),)))).answers("I am back.")
-    async with shared.limited() as session:
-        events = await interrupted(session, "go on", at=TextStreamed)
-        after = await ask(session, "still there?")
-
-    assert isinstance(events[-1], TurnEnded)
-    assert events[-1].cause is EndCause.INTERRUPTED
-    assert texts(after) == ["I am back."]
-
-
-@in_shared_loop
 async def test_an_interrupt_counts_from_the_first_moment_of_a_turn(shared: SharedSession) -> None:
     shared.model.when("hang", Hang()).answers("I am back.")
     async with shared.limited() as session:

@@ -35,17 +35,6 @@ def test_events_at_google_are_shown_with_their_age(
     assert len(connected.google.named(f"GET {EVENTS}")) == 1
 
 
-def test_a_calendar_that_was_just_chosen_is_read_at_once(
-    connected: GoogleScene, terminal: Terminal
-) -> None:
-    connected.google.calendar.add(summary="Talk", start=at(14), end=at(15))
-    assert "Talk" in terminal.done("cal", "today")
-    connected.google.calendar.add_calendar("team", "Team")
-    connected.google.calendar.add("team", summary="Match", start=at(16), end=at(17))
-    terminal.done("config", "set", "google_calendars", "primary,team")
-    assert "Match" in terminal.done("cal", "today")
-
-
 def test_an_event_is_added_changed_and_deleted_and_each_shows_at_once(
     connected: GoogleScene, terminal: Terminal
 ) -> None:
@@ -69,14 +58,6 @@ def test_an_event_is_added_changed_and_deleted_and_each_shows_at_once(
     assert row["summary"] == "Dr. Who"
     assert terminal.json("cal", "upcoming")["events"] == []
     assert connected.google.calendar.calendars["primary"].events[event_id]["status"] == "cancelled"
-
-
-def test_whole_days_are_added_with_their_last_day(
-    connected: GoogleScene, terminal: Terminal
-) -> None:
-    terminal.done("cal", "add", "Trip", "--start", "2026-11-20", "--end", "2026-11-22")
-    sent = connected.google.named(f"POST {EVENTS}")[0].body
-    assert (sent["start"], sent["end"]) == ({"date": "2026-11-20"}, {"date": "2026-11-23"})
 
 
 @pytest.mark.parametrize(

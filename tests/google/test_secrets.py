@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import subprocess
-from pathlib import Path
 
 import pytest
 from devtools.localgoogle.protocol import RawAnswer, Refusal
@@ -97,17 +96,3 @@ def test_no_command_shows_a_token(connected: GoogleScene, terminal: Terminal) ->
     token = connected.tokens.valid()
     assert token.access.reveal() not in said
     assert token.refresh.reveal() not in said
-
-
-def test_the_files_are_for_the_owner_alone(scene: GoogleScene) -> None:
-    sign_in(scene)
-    scene.google.sign_ins.revoke_everything()
-    modes = {path.name: mode(path) for path in (scene.paths.token, scene.paths.credentials)}
-    with pytest.raises(OllimError):
-        scene.client().call("GET", LISTS)
-    assert modes == {"token.json": 0o600, "credentials.json": 0o600}
-    assert mode(scene.paths.google_revoked) == 0o600
-
-
-def mode(path: Path) -> int:
-    return path.stat().st_mode & 0o777

@@ -141,16 +141,6 @@ def test_google_holds_the_tasks_only_if_they_were_connected(scene: GoogleScene) 
     assert connected_tasks(scene.tokens, scene.client()) is not None
 
 
-def test_after_a_revocation_every_verb_asks_for_a_login(connected: GoogleScene) -> None:
-    connected.google.sign_ins.revoke_everything()
-    connected.google.sign_ins.expire_access()
-    for _ in range(2):
-        tasks = connected_tasks(connected.tokens, connected.client())
-        assert tasks is not None
-        with pytest.raises(SignInNeeded, match="was revoked or has expired"):
-            tasks.tasks()
-
-
 @pytest.mark.real_process
 def test_the_commands_work_on_google_with_the_file_beside_it(
     connected: GoogleScene, terminal: Terminal
@@ -200,13 +190,6 @@ def test_a_revoked_connection_never_becomes_the_file(
     assert terminal.paths.tasks.read_text() == "- [ ] call mum\n"
     connected.tokens.forget()
     assert "call mum" in terminal.done("tasks", "list")
-
-
-def test_tasks_that_were_left_out_stay_in_the_file(scene: GoogleScene, terminal: Terminal) -> None:
-    scene.connect(SCOPES[GoogleService.MAIL])
-    terminal.write("tasks.md", "- [ ] call mum\n")
-    assert "(file)" not in terminal.done("tasks", "list")
-    assert scene.google.requests == []
 
 
 @pytest.mark.real_process

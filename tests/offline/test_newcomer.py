@@ -61,24 +61,6 @@ async def test_what_is_typed_on_the_page_is_set_moved_paused_and_cancelled_also_
         await check_that_a_fork_can_set_reminders_too(bot)
 
 
-async def test_a_timer_is_set_by_a_few_words(tmp_path: Path) -> None:
-    words = {
-        "timer 25 minutes": ("the timer is over", 25),
-        "set a 15 min timer for pasta": ("pasta", 15),
-        "10 minute timer for the bread": ("bread", 10),
-        "15 minutes": ("the timer is over", 15),
-    }
-    async with running(OfflineBot(tmp_path)) as bot:
-        for said, (text, minutes) in words.items():
-            assert (await bot.ask(said)).startswith("Reminder set: "), said
-            (timer,) = reminders(bot)
-            assert timer.spec.message.removeprefix("the ").startswith(text.removeprefix("the "))
-            assert timer.set_at is not None
-            assert timer.run_at - timer.set_at == timedelta(minutes=minutes, seconds=1)
-            await bot.ask(f"cancel the {text} reminder")
-            assert reminders(bot) == []
-
-
 async def check_that_a_sentence_becomes_a_file_and_a_line_and_is_moved(bot: Bot) -> None:
     began = _now(bot)
     earliest = began.astimezone(UTC) + timedelta(minutes=20)

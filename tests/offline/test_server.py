@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import socket
 import sys
 from contextlib import suppress
@@ -15,16 +14,13 @@ from tests.offline.wire_client import LIMIT, FixedReplyModel, client_of, joined,
 
 from ollim_bot.offline.server import (
     Cut,
-    EndWithoutStop,
     Fail,
     Failure,
-    Garbage,
     Hang,
     MessagesServer,
     ModelRequest,
     Reply,
     Say,
-    SseError,
     Stall,
 )
 
@@ -57,28 +53,6 @@ async def test_a_failure_may_say_when_to_come_back() -> None:
         client.http.post(f"{client.url}/v1/messages", json=question()) as response,
     ):
         assert response.headers["Retry-After"] == "3"
-
-
-async def test_an_error_in_a_stream_comes_after_its_beginning() -> None:
-    async with client_of(SseError("overloaded_error", "busy")) as client:
-        start, error = await client.stream()
-    assert start["type"] == "message_start"
-    assert error == {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
-
-
-async def test_a_stream_may_end_without_a_stop() -> None:
-    async with client_of(EndWithoutStop(HELLO)) as client:
-        events = await client.stream()
-    assert joined(events, "text") == "Hello, you there"
-    assert events[-1]["type"] == "content_block_stop"
-
-
-async def test_garbage_is_not_json() -> None:
-    async with client_of(Garbage()) as client:
-        _, mark, data = (await client.raw(stream=True)).partition(b"data: ")
-    assert mark
-    with pytest.raises(json.JSONDecodeError):
-        json.loads(data)
 
 
 @pytest.mark.parametrize("stream", [True, False])

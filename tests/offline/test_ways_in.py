@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from devtools.doubles.clock import ManualClock
-from devtools.doubles.engine import ScriptedEngine
-from tests.cli.terminal import BERLIN, Terminal
+from tests.cli.terminal import Terminal
 from tests.offline.test_actions import TOOLS, step
-from tests.scheduling.scene import schedule_scene
-from tests.scheduling.test_nags import click, labels, shown
 from tests.tools.server.tool_scene import make_tool_scene
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
@@ -133,30 +128,3 @@ async def test_a_routine_is_the_same_whichever_way_it_comes_in(
     run = in_terminal(terminal, *add, "--agent")
     assert "plain" not in run
     assert "kind" not in run
-
-
-@pytest.mark.parametrize("again", ["", ", and keep at it until I have"])
-async def test_a_daily_pill_said_in_the_chat_waits_for_an_answer(
-    terminal: Terminal, again: str
-) -> None:
-    terminal.environ[CALLED_BY] = CONVERSATION
-    (call,) = step(f"take my pills every day at 8am and 8pm{again}")
-    assert isinstance(call, CallTool)
-    said = terminal.done(*shlex.split(str(call.arguments["command"]))[1:])
-    assert ("It comes again every 10 min until you answer, at most 4 times." in said) is bool(again)
-    clock = ManualClock(datetime(2026, 11, 16, 7, 59, tzinfo=BERLIN))
-    (file,) = terminal.paths.routines.glob("*.md")
-    async with schedule_scene(ScriptedEngine(), terminal.home / "bot", clock=clock) as at:
-        (at.paths.routines / file.name).write_text(
-            file.read_text().replace("cron:", "timezone: Europe/Berlin\ncron:")
-        )
-        await at.advance(90, step=30)
-        assert shown(at) == ["take my pills"]
-        assert labels(at.log[-1])[:2] == ["Taken", "Skipped"]
-        await at.advance(timedelta(minutes=10).total_seconds(), step=30)
-        assert len(shown(at)) == (2 if again else 1)
-        await click(at, "Taken")
-        await at.advance(timedelta(hours=1).total_seconds(), step=60)
-        assert len(shown(at)) == (2 if again else 1)
-        assert shown(at)[-1].startswith("✓ take my pills")
-        assert at.is_right

@@ -14,9 +14,8 @@ from random import Random
 from zoneinfo import ZoneInfo
 
 from tests.domain import cron_oracle
-from tests.domain.cron_lines import Line
+from tests.domain.cron_lines import Line, any_line, moments_a_year, once
 from tests.domain.cron_oracle import MINUTE, Pattern
-from tests.domain.test_schedule_year import any_line, moments_a_year, once
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Late, Reminder, Routine

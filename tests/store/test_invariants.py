@@ -11,14 +11,14 @@ from devtools.doubles.repeating_store import NotRepeatable, RepeatingStore
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain import strategies
-from tests.domain.test_inbox import histories
+from tests.domain.test_inbox import histories, inbox_of
 from tests.storage.chat_strategies import chat_messages
 from tests.store.scene import NOW
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.definitions import Armed
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
+from ollim_bot.domain.inbox import Accepted, InboxRow
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import History
@@ -43,7 +43,7 @@ def test_the_inbox_is_what_its_rows_amount_to(rows: Sequence[InboxRow], together
     for start in range(0, len(rows), together):
         some = rows[start : start + together]
         store.run(lambda tx, some=some: tx.inbox.append(*some))  # type: ignore[misc]
-    inbox, wanted = store.run(lambda tx: tx.inbox.get()), Inbox.of(rows)
+    inbox, wanted = store.run(lambda tx: tx.inbox.get()), inbox_of(rows)
     assert (inbox.accepted, inbox.running, inbox.tools) == (
         wanted.accepted,
         wanted.running,

@@ -1,6 +1,6 @@
 """A hostile tool server: `python hostile_server.py MANNER`. It begins once it was asked its tools.
 
-The manners `schema`, `tools`, `deep`, `result` and `honest` answer; the others flood.
+The manners `schema`, `tools`, `deep`, `costly`, `result` and `honest` answer; the others flood.
 """
 
 from __future__ import annotations
@@ -19,16 +19,7 @@ _LOG = (
     '{"jsonrpc": "2.0", "method": "notifications/message", '
     '"params": {"level": "error", "data": "x"}}'
 )
-_PING = '{"jsonrpc": "2.0", "id": "p", "method": "ping"}'
-FLOODS = {
-    "empty": "\n",
-    "words": "hello\n",
-    "json": '{"jsonrpc": "2.0"}\n',
-    "changed": f"{_CHANGED}\n",
-    "log": f"{_LOG}\n",
-    "ping": f"{_PING}\n",
-    "endless": "x",
-}
+FLOODS = {"words": "hello\n", "changed": f"{_CHANGED}\n", "log": f"{_LOG}\n", "endless": "x"}
 
 
 def _tool(name: str, schema: str) -> str:

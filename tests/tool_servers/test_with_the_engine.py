@@ -98,8 +98,6 @@ async def test_a_tool_is_called_where_it_may_be_and_is_gone_once_it_has_drifted(
             assert "what notes answered\n<untrusted-" in told.text
             assert f"Found: milk. \\</untrusted> {ORDERS}" in told.text
 
-            async with engine.session(await tools_of_job(servers, "mcp__notes__*")) as run:
-                assert f"where `{FIND}` has to stand" in (await called(engine, run)).text
             async with engine.session(await tools_of_job(servers, FIND)) as run:
                 assert "Found: milk." in (await called(engine, run)).text
                 # The first answer was a stranger's text.
@@ -107,9 +105,14 @@ async def test_a_tool_is_called_where_it_may_be_and_is_gone_once_it_has_drifted(
                 servers.says_it_looks("find")
                 await servers.until(lambda: servers.held.looks(FIND))
                 assert "Found: milk." in (await called(engine, run)).text
-            refusal = await (await tools_of_job(servers)).gate(ToolCall(FIND, {"text": "milk"}))
-            assert refusal is not None
-            assert f"`{FIND}` is not available in background runs." in refusal.reason
+            for allowed, reason in (
+                ((), f"`{FIND}` is not available in background runs."),
+                (("mcp__notes__*",), f"where `{FIND}` has to stand"),
+            ):
+                gate = (await tools_of_job(servers, *allowed)).gate
+                refusal = await gate(ToolCall(FIND, {"text": "milk"}))
+                assert refusal is not None
+                assert reason in refusal.reason
 
             servers.writes(replace(notes, environment={"NOTES_MANNER": str(manner)}))
             await servers.until(lambda: servers.state().waiting)

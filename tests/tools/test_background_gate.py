@@ -184,14 +184,6 @@ async def test_what_gates_itself_needs_no_pattern(path_policy: PathPolicy) -> No
     assert passed == SELF_GATED
 
 
-async def test_a_data_directory_behind_a_link_has_the_same_paths(home: HomeScene) -> None:
-    (home.root / "linked").symlink_to("data")
-    tools = BackgroundTools(PathPolicy(home.root / "linked"), lambda: DEFAULT_BG_TOOLS)
-    gate = await gate_of(tools, job())
-    for place in (home.data, home.root / "linked"):
-        assert await refused(gate, "Read", file_path=str(place / "note.md")) == ""
-
-
 class PolicyScene:
     """The policy file of the owner, as the bot reads it."""
 

@@ -1,7 +1,7 @@
 """The real engine with the gate of a conversation.
 
 Honest calls do what they should. Of others the owner is asked: the call waits on a card, and is
-made as the card says.
+made as the card says. A file is edited as foretold.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from devtools.doubles.surface import RecordingSurface
 from tests.engine.scene import ChangingTools, Scene, ask, scene
 from tests.stores import Stores, memory_stores
 from tests.tools.home_scene import OPEN, SECRET, HomeScene, make_home
+from tests.tools.test_file_edits import APPLIED, UNCLEAR
 
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -25,15 +26,22 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import EndCause, TurnEnded
+from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.offline.server import CallTool, Reply, ToolResult
-from ollim_bot.ports import AgentSession, Gate, Toolset
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import AgentSession, Gate, Refusal, ToolCall, Toolset
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.tools.gates import main_gate
+from ollim_bot.tools.guards import JobValidator, UnclearEdit, text_after_edit
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 pytestmark = pytest.mark.real_engine
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+DAILY = '---\nid: daily\ncron: "0 9 * * *"\ndescription: “a”\n---\nPlan the day.\n'
 BUILTIN = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep", "Bash", "Agent")
 
 
@@ -115,7 +123,7 @@ async def results(
     return [told[str(call_id)] for call_id in made[-len(calls) :]]
 
 
-async def test_honest_calls_are_made_and_others_when_the_owner_says_so(
+async def test_honest_calls_are_made_others_when_the_owner_says_so_and_no_edit_makes_a_wrong_job(
     engine: Scene, home: HomeScene, owner: Owner
 ) -> None:
     path_policy = PathPolicy(engine.spec.working_directory)
@@ -127,6 +135,8 @@ async def test_honest_calls_are_made_and_others_when_the_owner_says_so(
         await check_that_a_call_is_made_when_the_owner_says_so(engine, owner, session)
         changing.now = tools(main_gate(PathPolicy(home.data, (home.texts,))))
         await check_that_notes_are_used_and_our_commands_are_run(engine, home, session)
+        await check_that_a_foretold_edit_is_what_stands_in_the_file(engine, changing, session)
+        await check_that_a_hostile_model_makes_no_wrong_job_by_any_edit(engine, changing, session)
 
 
 async def check_that_a_call_is_made_when_the_owner_says_so(
@@ -195,3 +205,81 @@ async def check_that_notes_are_used_and_our_commands_are_run(
     assert (home.data / "note.md").read_text() == "mine: data/note.md\n"
     assert refused.is_error
     assert "`Bash` is not allowed here" in refused.text
+
+
+async def check_that_a_foretold_edit_is_what_stands_in_the_file(
+    engine: Scene, tools: ChangingTools, session: AgentSession
+) -> None:
+    data, foretold = engine.home / "data" / "edits", dict[Path, str]()
+    data.mkdir()
+    before = {name: case[0] for name, case in APPLIED.items()}
+    before |= {name: case[0] for name, case in UNCLEAR.items()}
+    edits = {name: case[1] for name, case in APPLIED.items()}
+    edits |= {name: case[1] for name, case in UNCLEAR.items()}
+    there = {name: text for name, text in before.items() if text is not None}
+    for name, text in there.items():
+        (data / f"{name}.md").write_text(text, newline="")
+
+    async def gate(call: ToolCall) -> Refusal | None:
+        path = Path(str(call.arguments["file_path"]))
+        if call.tool == "Edit":
+            try:
+                foretold[path] = text_after_edit("x", before[path.stem], call.tool, call.arguments)
+            except UnclearEdit as unclear:
+                return Refusal(str(unclear))
+        return None
+
+    reads = [CallTool("Read", {"file_path": f"edits/{name}.md"}) for name in there]
+    writes = [CallTool("Edit", {"file_path": f"edits/{name}.md", **edits[name]}) for name in edits]
+    tools.now = Toolset(builtin=BUILTIN, gate=gate)
+    await results(engine, session, [*reads, *writes])
+
+    # The engine turns the text "true" into a flag before it asks the gate about the call.
+    assert {path.stem for path in foretold} == {*APPLIED, "loose-flag"}
+    for path, text in foretold.items():
+        assert path.read_text().removeprefix("\ufeff") == text, path.stem
+    for name in {*UNCLEAR, *there} - {path.stem for path in foretold}:
+        assert (
+            not (data / f"{name}.md").exists() or (data / f"{name}.md").read_text() == there[name]
+        )
+
+
+async def check_that_a_hostile_model_makes_no_wrong_job_by_any_edit(
+    engine: Scene, tools: ChangingTools, session: AgentSession
+) -> None:
+    paths = DataPaths(engine.home / "data")
+    prepare_data_directory(paths)
+    (paths.routines / "daily.md").write_text(DAILY)
+    (paths.root / "to-daily.md").symlink_to("routines/daily.md")
+    validator = JobValidator(
+        paths.root, JobFileChecker(paths), lambda: [Pattern.of(text) for text in MAIN_TOOLS]
+    )
+
+    async def gate(call: ToolCall) -> Refusal | None:
+        reason = validator(call)
+        return Refusal(reason) if reason else None
+
+    def edit(old: str, new: str, path: str = "routines/daily.md") -> CallTool:
+        return CallTool("Edit", {"file_path": path, "old_string": old, "new_string": new})
+
+    more = "allowed-tools: ['Bash(git *)']\n"
+    tools.now = Toolset(builtin=BUILTIN, gate=gate)
+    told = await results(
+        engine,
+        session,
+        [
+            CallTool("Read", {"file_path": "routines/daily.md"}),
+            edit("Plan the day.", "Plan it: xallowed-tools"),
+            edit("---\nPlan it", f"{more}---\nPlan it"),
+            edit('"a"', f"x\n{more}late: run"),
+            edit("---\nPlan it", f"{more}---\nPlan it", "to-daily.md"),
+            edit("0 9 * * *", "0 99 * * *"),
+            CallTool("Write", {"file_path": "routines/daily.md", "content": "x"}),
+            CallTool("Write", {"file_path": "routines/copy.md", "content": DAILY}),
+            edit("Plan it: x", "x"),
+        ],
+    )
+    assert [each.is_error for each in told] == [False, False, *[True] * 6, False]
+    right = DAILY.replace("Plan the day.", "xallowed-tools")
+    assert (paths.routines / "daily.md").read_text() == right
+    assert not (paths.routines / "copy.md").exists()

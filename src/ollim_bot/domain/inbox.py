@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import count, groupby, takewhile
+from itertools import count, takewhile
 from typing import ClassVar, NewType
 
 from ollim_bot.domain.chat import OF_RETRY, Attachment, Author, ChatMessage
@@ -320,13 +320,6 @@ class Inbox:
     tools: tuple[ToolCalled, ...] = ()
     seen: frozenset[InputId] = frozenset()
 
-    @classmethod
-    def of(cls, rows: Iterable[InboxRow]) -> Inbox:
-        inbox = cls()
-        for row in rows:
-            inbox = inbox.after(row)
-        return inbox
-
     @property
     def waiting(self) -> tuple[Input, ...]:
         return tuple(each for each in self.accepted if not self._takes(each.id))
@@ -398,17 +391,6 @@ class Inbox:
             return each.origin is None or each.origin.is_expired
 
         return tuple(takewhile(is_plain, waiting)) or tuple(waiting[:1])
-
-    def rows(self) -> tuple[InboxRow, ...]:
-        """The fewest rows with this result, for shortening the log."""
-        rows: list[InboxRow] = [Accepted(each.at, each) for each in self.accepted]
-        if self.running is not None:
-            # Each attempt before the tools that it called; the current attempt comes last.
-            attempt = None
-            for attempt, tools in groupby(self.tools, key=lambda tool: tool.turn):
-                rows += (replace(self.running, turn=attempt), *tools)
-            rows += [] if attempt == self.running.turn else [self.running]
-        return tuple(rows)
 
     def _runs(self, turn: TurnId) -> bool:
         return self.running is not None and self.running.turn == turn

@@ -190,27 +190,7 @@ class Cut:
     after: Reply
 
 
-@dataclass(frozen=True, slots=True)
-class EndWithoutStop:
-    """The stream ends properly, but without the end of its message."""
-
-    after: Reply
-
-
-@dataclass(frozen=True, slots=True)
-class Garbage:
-    """A stream that does not consist of events."""
-
-
-@dataclass(frozen=True, slots=True)
-class SseError:
-    """The stream begins and then reports an error."""
-
-    kind: str
-    message: str
-
-
-Failure = Fail | Hang | Stall | Cut | EndWithoutStop | Garbage | SseError
+Failure = Fail | Hang | Stall | Cut
 
 
 class ChatModel(Protocol):
@@ -254,31 +234,28 @@ class WireReply:
         blocks = [self._block(number, part) for number, part in enumerate(self.reply.parts)]
         return self._envelope(blocks, self.stop_reason, self.output_tokens)
 
-    def opening(self) -> ServerSentEvent:
-        return ServerSentEvent("message_start", {"message": self._envelope([], None, 0)})
-
     def complete(self) -> Iterator[ServerSentEvent]:
-        yield from self.unstopped()
+        yield from self._unstopped()
         delta = {"stop_reason": self.stop_reason, "stop_sequence": None}
         yield ServerSentEvent(
             "message_delta", {"delta": delta, "usage": self._usage(self.output_tokens)}
         )
         yield ServerSentEvent("message_stop", {})
 
-    def unstopped(self) -> Iterator[ServerSentEvent]:
+    def unfinished(self) -> Iterator[ServerSentEvent]:
+        """All events before the end of the last block, which stays open."""
+        last = ServerSentEvent("content_block_stop", {"index": len(self.reply.parts) - 1})
+        return (event for event in self._unstopped() if event != last)
+
+    def _unstopped(self) -> Iterator[ServerSentEvent]:
         """All events except those that end the message."""
-        yield self.opening()
+        yield ServerSentEvent("message_start", {"message": self._envelope([], None, 0)})
         for number, part in enumerate(self.reply.parts):
             block = self._block(number, _emptied(part))
             yield ServerSentEvent("content_block_start", {"index": number, "content_block": block})
             for delta in _deltas(part, self.reply.chunk):
                 yield ServerSentEvent("content_block_delta", {"index": number, "delta": delta})
             yield ServerSentEvent("content_block_stop", {"index": number})
-
-    def unfinished(self) -> Iterator[ServerSentEvent]:
-        """All events before the end of the last block, which stays open."""
-        last = ServerSentEvent("content_block_stop", {"index": len(self.reply.parts) - 1})
-        return (event for event in self.unstopped() if event != last)
 
     def _block(self, number: int, part: Part) -> Json:
         match part:
@@ -358,9 +335,7 @@ def _pieces(text: str, size: int) -> Iterator[str]:
     return (text[start : start + size] for start in range(0, len(text), size))
 
 
-Streamed = Reply | Stall | Cut | EndWithoutStop | Garbage | SseError
-_GARBAGE = b"event: message_start\ndata: {not json\n\n"
-_SERVER_ERROR = 500
+Streamed = Reply | Stall | Cut
 _logger = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _LARGEST_BODY = 32 * 1024 * 1024
@@ -477,12 +452,6 @@ class ResponseWriter:
         match answer:
             case Reply():
                 return web.json_response(self._outgoing(answer).message())
-            case EndWithoutStop(after):
-                return web.json_response(self._outgoing(after).message() | {"stop_reason": None})
-            case SseError(kind, message):
-                return web.json_response(error(kind, message), status=_SERVER_ERROR)
-            case Garbage():
-                return web.Response(body=_GARBAGE, content_type="application/json")
             case Stall():
                 return await _never()
             case Cut():
@@ -496,19 +465,12 @@ class ResponseWriter:
         match answer:
             case Reply():
                 await self._events(response, answer, self._outgoing(answer).complete())
-            case EndWithoutStop(after):
-                await self._events(response, after, self._outgoing(after).unstopped())
             case Stall(after):
                 await self._events(response, after, self._outgoing(after).unfinished())
                 await _never()
             case Cut(after):
                 await self._events(response, after, self._outgoing(after).unfinished())
                 self._hang_up()
-            case SseError(kind, message):
-                await response.write(self._outgoing(Reply(())).opening().encoded())
-                await response.write(ServerSentEvent("error", error(kind, message)).encoded())
-            case Garbage():
-                await response.write(_GARBAGE)
         return response
 
     async def _events(

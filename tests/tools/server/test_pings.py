@@ -249,16 +249,6 @@ async def test_after_two_minutes_it_comes_all_the_same(tool_scene: MakeToolScene
     assert at.poster.charges == [Charge.NOTHING]
 
 
-async def test_one_look_in_a_second_is_enough(tool_scene: MakeToolScene) -> None:
-    at = tool_scene(must=True)
-    looks = count()
-    at.context.is_busy = lambda: next(looks) >= 0
-    call = await waiting(at)
-    await at.clock.advance(120)
-    await call
-    assert next(looks) <= 123
-
-
 async def test_what_is_critical_does_not_wait(tool_scene: MakeToolScene) -> None:
     at = tool_scene(must=True)
     at.is_busy = True
@@ -390,23 +380,6 @@ async def test_the_agent_makes_no_buttons_of_the_programs_own(
     reason = await at.is_refused("discord_embed", title="Ann asks", buttons=buttons)
     assert "“Nice” has to be `agent:<prompt>`" in reason
     assert at.poster.messages == []
-
-
-async def test_every_limit_that_a_card_breaks_is_explained_at_once(
-    tool_scene: MakeToolScene,
-) -> None:
-    at = tool_scene()
-    reason = await at.is_refused(
-        "discord_embed",
-        title="t" * 257,
-        fields=[{"name": "n", "value": "v"}] * 26,
-        buttons=[{"label": "l", "action": f"agent:{number}"} for number in range(6)],
-    )
-    assert "title takes 256 characters at most; this one has 257." in reason
-    assert "25 fields at most; this one has 26." in reason
-    assert "5 buttons at most; this one has 6." in reason
-    assert at.stores.inquiries.read() == ButtonPrompts()
-    assert at.budget.tokens == 5
 
 
 async def test_a_button_that_makes_it_quiet_says_until_when(tool_scene: MakeToolScene) -> None:

@@ -156,26 +156,6 @@ async def test_everything_that_is_said_is_kept(tool_scene: MakeToolScene) -> Non
     assert one.item.must
 
 
-@pytest.mark.parametrize(
-    ("said", "must"),
-    [
-        ({}, True),
-        ({"must": False}, False),
-        ({"max_chain": 2}, False),
-        ({"max_chain": 2.0}, False),
-        ({"max_chain": 2, "must": True}, True),
-    ],
-)
-async def test_whether_it_must_come_is_said_or_follows_from_the_chain(
-    tool_scene: MakeToolScene, said: dict[str, object], must: bool
-) -> None:
-    at = tool_scene(RunKind.MAIN)
-    await at.works("add_reminder", prompt="Call mum", delay_minutes=5, **said)
-    (one,) = at.stores.reminders.all()
-    assert one.item.must is must
-    assert one.item.chain == Chain(2 if "max_chain" in said else 0)
-
-
 SOON: dict[str, object] = {"delay_minutes": 5}
 
 
@@ -504,12 +484,6 @@ async def test_an_order_or_a_turn_of_the_conversation_is_not_its_to_set(
     assert stores.state.query(lambda tx: tx.initiative.get()) == SetByAgent()
 
 
-async def test_what_a_silent_run_sets_is_silent(tmp_path: Path) -> None:
-    stores = memory_stores(NOW)
-    assert await set_one(run_of(tmp_path, stores, allow_ping=False)) == ""
-    assert not only(stores).spec.allow_ping
-
-
 async def test_in_the_conversation_it_is_what_the_owner_asked_for(
     tool_scene: MakeToolScene,
 ) -> None:
@@ -622,8 +596,6 @@ async def test_where_there_is_no_chain_a_reminder_is_the_way(
 
 BY_RUN = replace(CHECK, spec=replace(CHECK.spec, set_by="routine:plan"))
 
-BY_PAGE = replace(CHECK, spec=replace(CHECK.spec, untrusted="web page"))
-
 
 @pytest.mark.parametrize(
     ("job", "read", "asked", "minutes"),
@@ -639,19 +611,3 @@ async def test_a_pause_that_is_too_short_is_raised_and_the_answer_says_so(
     assert one.item.run_at == later(at.clock.now(), timedelta(minutes=minutes))
     is_said = f"The shortest pause here is {minutes} min, so it was raised" in answer
     assert is_said is (asked < minutes)
-
-
-@pytest.mark.parametrize(("job", "checks"), [(BY_RUN, 10), (BY_PAGE, 10), (CHECK, 31)])
-async def test_a_thousand_checks_are_ten_unless_the_owner_asked_for_them(
-    tool_scene: MakeToolScene, job: Reminder, checks: int
-) -> None:
-    """Also where the file says so: an older version may have written it."""
-    made, job = 1, replace(job, chain=Chain(1000))
-    while made < 31:
-        at = tool_scene(job=job)
-        answer = await at.call("follow_up_chain", minutes_from_now=0.001)
-        if answer.is_error:
-            assert "last check" in answer.text
-            break
-        job, made = at.stores.reminders.get(str(at.run.follow_up)).item, made + 1
-    assert made == checks
