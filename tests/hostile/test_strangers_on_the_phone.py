@@ -88,11 +88,6 @@ class PhoneScene(FenceScene):
     def _shown(self, text: str) -> list[Notification]:
         return [each for each in self.phone.shown if text[:20] in f"{each.title} {each.text}"]
 
-    async def asks_only(self, title: str) -> bool:
-        """Whether this is the one item that waits for an answer."""
-        found = await self.parts.state.read(lambda tx: tx.due_items.open())
-        return [each.short_title for each in found] == [title]
-
 
 @asynccontextmanager
 async def phone_scene(home: Path) -> AsyncIterator[PhoneScene]:
@@ -125,26 +120,6 @@ async def test_what_strangers_write_to_the_topics_is_counted_and_nothing_else(
         assert not any(view.is_tainted for view in at.engine.views)
         assert len(at.notes("push setup --new")) == 1
         assert at.notes(CANARY) == set()
-
-
-async def test_a_nonce_of_another_card_or_pairing_does_nothing(tmp_path: Path) -> None:
-    async with phone_scene(tmp_path) as at:
-        first, second = await at.remind("Drink water"), await at.remind("Pay the rent")
-        nonce = first.action("Done")["body"]
-        await at.phone.press(first, "Done")
-        await at.eventually(lambda: at.asks_only("Pay the rent"))
-        wrong = (await at.pushed()).wrong
-        # Used, cut, doubled, and with other words; then that of a pairing that is over.
-        for text in (nonce, nonce[:-1], nonce * 2, f"{nonce} /clear"):
-            at.ntfy.write(REPLIES, text)
-        await at.counted(wrong + 4)
-        await at.pair("ollim-out-2", "ollim-in-2")
-        old = [second.action(label)["body"] for label in second.labels]
-        for text in old:
-            at.ntfy.write(REPLIES, text)
-            at.ntfy.write("ollim-in-2", text)
-        await at.counted(len(old))
-        assert await at.asks_only("Pay the rent")
 
 
 async def test_no_word_of_others_becomes_more_than_a_word_of_the_push(tmp_path: Path) -> None:
