@@ -172,7 +172,6 @@ async def test_it_starts_as_a_program_says_that_a_port_is_taken_and_ends_with_it
     tmp_path: Path,
 ) -> None:
     async with program(tmp_path, 0, asyncio.subprocess.PIPE) as process:
-        assert process.stdin is not None
         assert process.stdout is not None
         await process.stdout.readline()
         url = (await process.stdout.readline()).decode().strip()
@@ -190,6 +189,5 @@ async def test_it_starts_as_a_program_says_that_a_port_is_taken_and_ends_with_it
             _, errors = await second.communicate()
             assert second.returncode == 1
             assert errors.decode() == f"Port {port} is taken. Give another one with --port.\n"
-        process.stdin.write(b"hello\n")
-        _, errors = await process.communicate()
+        _, errors = await process.communicate(b"hello\n")
         assert (process.returncode, errors) == (0, b"")
