@@ -293,6 +293,9 @@ async def test_what_failed_in_an_unknown_way_before_it_was_refused_may_have_arri
 async def test_a_refusal_says_why(scene: ConnectionScene) -> None:
     with pytest.raises(DeliveryFailed, match=r"^Discord refused it: In content: .*2000"):
         await scene.dm.send(OutgoingMessage("x" * 2001), NONCE)
+    scene.local.next_fail(SEND, 413)
+    with pytest.raises(DeliveryFailed, match="does not take a file of that size"):
+        await scene.dm.send(OutgoingMessage("Hello."), NONCE)
 
 
 async def test_before_the_login_and_after_the_end_nothing_can_be_reached() -> None:

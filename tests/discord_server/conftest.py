@@ -9,7 +9,6 @@ import aiohttp
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import RecordingClient, connected_client
 from tests.discord_server.rest_client import RestClient, bot_session
 
 
@@ -30,12 +29,6 @@ async def timed_server(clock: ManualClock) -> AsyncIterator[LocalDiscord]:
     """A server whose time passes only by `clock`."""
     async with LocalDiscord(now=clock.now, monotonic=clock.monotonic) as server:
         yield server
-
-
-@pytest.fixture
-async def client(server: LocalDiscord) -> AsyncIterator[RecordingClient]:
-    async with connected_client(server) as client:
-        yield client
 
 
 @pytest.fixture

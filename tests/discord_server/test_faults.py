@@ -8,8 +8,6 @@ import aiohttp
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, Hanging
-from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import RecordingClient
 from tests.discord_server.rest_client import RestClient
 
 SEND = "POST /channels/*/messages"
@@ -69,16 +67,6 @@ async def test_an_outage_refuses_everything_until_it_ends(rest: RestClient) -> N
     assert rest.server.texts == ["again"]
 
 
-async def test_discord_py_sees_a_lost_answer_as_an_error_of_the_wire(
-    server: LocalDiscord, client: RecordingClient
-) -> None:
-    dm = await client.dm(server)
-    server.next_fail(SEND, AnswerLost())
-    with pytest.raises(aiohttp.ClientError):
-        await dm.send("words")
-    assert server.texts == ["words"]
-
-
 async def test_five_sends_in_five_seconds(clock: ManualClock, timed_rest: RestClient) -> None:
     replies = [await timed_rest.send() for _ in range(6)]
     assert [each.status for each in replies] == [200] * 5 + [429]
@@ -116,15 +104,3 @@ async def test_edits_of_old_messages_are_few(clock: ManualClock, timed_rest: Res
     assert old[3].code == 30046
     await clock.advance(20)
     assert (await timed_rest.edit(sent, content="later")).status == 200
-
-
-async def test_discord_py_waits_by_the_headers_and_is_never_refused(
-    server: LocalDiscord, client: RecordingClient
-) -> None:
-    server.allowance(2, 0.2)
-    dm = await client.dm(server)
-    sent = await dm.send("0")
-    for number in range(1, 6):
-        await sent.edit(content=str(number))
-    assert server.said[0].texts == ["0", "1", "2", "3", "4", "5"]
-    assert server.rate_limited == 0

@@ -6,9 +6,7 @@ import json
 from typing import Any
 
 import aiohttp
-import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import RecordingClient
 
 DMS = 1 << 12 | 1 << 13
 
@@ -96,19 +94,6 @@ async def test_words_in_a_guild_are_hidden_without_their_intent(
         server.say("words", in_guild=True)
         assert (await blind.hear())["d"]["content"] == ""
         assert (await seeing.hear())["d"]["content"] == "words"
-
-
-@pytest.mark.parametrize("code", [None, 4000])
-async def test_what_happens_during_a_drop_is_told_after_it(
-    server: LocalDiscord, client: RecordingClient, code: int | None
-) -> None:
-    server.drop_gateway(code)
-    await server.until(lambda: not server.gateway.listeners)
-    server.say("while you were away")
-    await client.until(lambda: client.texts == ["while you were away"])
-    assert (server.gateway.identified, server.gateway.resumed) == (1, 1)
-    server.say("and now")
-    await client.until(lambda: client.texts == ["while you were away", "and now"])
 
 
 async def test_a_session_that_is_gone_tells_nothing_of_before(

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.interactions import Interaction
-from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import RecordingClient
 from tests.discord_server.rest_client import Reply, RestClient
 
 COMMAND = {
@@ -33,38 +30,8 @@ async def answer(rest: RestClient, of: Interaction, kind: int, **data: Any) -> R
     return await rest.ask("POST", path, {"type": kind, "data": data})
 
 
-async def original(rest: RestClient, of: Interaction, method: str, body: Any = None) -> Reply:
-    path = f"/webhooks/{rest.server.bot.id}/{of.token}/messages/@original"
-    return await rest.ask(method, path, body)
-
-
 async def follow_up(rest: RestClient, of: Interaction, **body: Any) -> Reply:
     return await rest.ask("POST", f"/webhooks/{rest.server.bot.id}/{of.token}", body)
-
-
-async def test_an_answer_after_three_seconds_is_too_late(
-    clock: ManualClock, timed_rest: RestClient
-) -> None:
-    interaction = await called(timed_rest)
-    await clock.advance(3.1)
-    assert interaction.has_failed
-    reply = await answer(timed_rest, interaction, 4, content="late")
-    assert (reply.status, reply.code) == (404, 10062)
-    assert (interaction.answer, interaction.late) == (None, 1)
-    assert timed_rest.server.said == []
-
-
-async def test_the_token_lasts_a_quarter_of_an_hour(
-    clock: ManualClock, timed_rest: RestClient
-) -> None:
-    interaction = await called(timed_rest)
-    await answer(timed_rest, interaction, 5)
-    await clock.advance(15 * 60)
-    assert (await original(timed_rest, interaction, "PATCH", {"content": "x"})).status == 200
-    await clock.advance(1)
-    reply = await original(timed_rest, interaction, "PATCH", {"content": "y"})
-    assert (reply.status, reply.code) == (401, 50027)
-    assert interaction.text == "x"
 
 
 async def test_an_interaction_is_answered_once(rest: RestClient) -> None:
@@ -129,23 +96,3 @@ async def test_people_cannot_do_what_is_not_there(rest: RestClient) -> None:
     await rest.delete(gone)
     with pytest.raises(LookupError):
         rest.server.click(gone, "y")
-
-
-async def test_strangers_and_guilds_are_told_apart(
-    server: LocalDiscord, client: RecordingClient, rest: RestClient
-) -> None:
-    await rest.put_commands(COMMAND)
-    server.slash("model", name="opus", as_user=server.stranger)
-    heard = await client.interaction()
-    assert (str(heard.user.id), heard.guild_id) == (server.stranger.id, None)
-    assert heard.channel_id != int(rest.channel)
-    server.slash("model", name="opus", in_guild=True)
-    heard = await client.interaction()
-    assert str(heard.user.id) == server.owner.id
-    assert heard.guild_id is not None
-    sent = (await rest.send("Sure?", components=BUTTONS)).body["id"]
-    server.click(sent, "y", as_user=server.stranger)
-    assert str((await client.interaction()).user.id) == server.stranger.id
-    server.say("hello", as_user=server.stranger)
-    await client.until(lambda: client.heard)
-    assert str(client.heard[0].author.id) == server.stranger.id

@@ -168,34 +168,26 @@ async def program(home: Path, port: int, stdin: int) -> AsyncIterator[asyncio.su
 
 
 @pytest.mark.real_process
-async def test_it_starts_as_a_program(tmp_path: Path) -> None:
+async def test_it_starts_as_a_program_says_that_a_port_is_taken_and_ends_with_its_input(
+    tmp_path: Path,
+) -> None:
     async with program(tmp_path, 0, asyncio.subprocess.PIPE) as process:
-        assert process.stdin is not None
         assert process.stdout is not None
         await process.stdout.readline()
         url = (await process.stdout.readline()).decode().strip()
         token = (await process.stdout.readline()).decode().strip()
         assert url.startswith("DISCORD_API_URL=http://127.0.0.1:")
+        address = url.removeprefix("DISCORD_API_URL=")
         headers = {"Authorization": f"Bot {token.removeprefix('DISCORD_TOKEN=')}"}
-        async with aiohttp.ClientSession(headers=headers) as session:
-            asked = session.get(url.removeprefix("DISCORD_API_URL=") + "/users/@me")
-            async with asked as response:
-                assert response.status == 200
-        process.stdin.write(b"hello\n!quit\n")
-        assert await process.wait() == 0
-
-
-@pytest.mark.real_process
-async def test_the_program_ends_where_nothing_more_can_be_typed(tmp_path: Path) -> None:
-    async with program(tmp_path, 0, asyncio.subprocess.DEVNULL) as process:
-        _, errors = await process.communicate()
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.get(f"{address}/users/@me") as response,
+        ):
+            assert response.status == 200
+        port = URL(address).port or 0
+        async with program(tmp_path, port, asyncio.subprocess.DEVNULL) as second:
+            _, errors = await second.communicate()
+            assert second.returncode == 1
+            assert errors.decode() == f"Port {port} is taken. Give another one with --port.\n"
+        _, errors = await process.communicate(b"hello\n")
         assert (process.returncode, errors) == (0, b"")
-
-
-@pytest.mark.real_process
-async def test_a_port_that_is_taken_is_said(server: LocalDiscord, tmp_path: Path) -> None:
-    port = URL(server.url).port or 0
-    async with program(tmp_path, port, asyncio.subprocess.DEVNULL) as process:
-        _, errors = await process.communicate()
-        assert process.returncode == 1
-        assert errors.decode() == f"Port {port} is taken. Give another one with --port.\n"

@@ -8,11 +8,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from io import BytesIO
-from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -34,7 +33,6 @@ from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
 
-PROGRAM = ("-m", "ollim_bot")
 # Its clock differs from UTC by no whole hour.
 ODD_ZONE = "Asia/Kathmandu"
 
@@ -243,7 +241,7 @@ class Bot:
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Poll the condition within the time limit; it may be a coroutine function."""
-        pauses = self._pauses_between_looks()
+        pause = 0.02
         async with asyncio.timeout(patience()):
             while True:
                 self._check()
@@ -254,10 +252,8 @@ class Bot:
                 if result:
                     return
                 # Each check takes time from the bot, which may run in this process.
-                await asyncio.sleep(max(next(pauses), 3 * (time.monotonic() - begun)))
-
-    def _pauses_between_looks(self) -> Iterator[float]:
-        return repeat(0.02)
+                await asyncio.sleep(max(pause, 3 * (time.monotonic() - begun)))
+                pause = min(1.2 * pause, 0.2)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a log in `state/`."""

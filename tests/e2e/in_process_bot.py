@@ -21,7 +21,7 @@ from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.model_engine import ModelEngine
 from tests.patience import patience
-from tests.virtual_loop import LoopClock, VirtualTimeLoop
+from tests.virtual_loop import LoopClock
 
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
@@ -99,15 +99,6 @@ class InProcessBot(Bot):
                 self._app = app_with(self._read, adapters, self._print)
                 if await self._app.run() is Ending.STOPPED:
                     return
-
-    def _pauses_between_looks(self) -> Iterator[float]:
-        """In virtual time a pause costs nothing and a look does, so they become rarer."""
-        if not isinstance(asyncio.get_running_loop(), VirtualTimeLoop):
-            yield from super()._pauses_between_looks()
-        pause = 0.02
-        while True:
-            yield pause
-            pause = min(1.2 * pause, 0.2)
 
     def _print(self, line: str) -> None:
         with self.output.open("a") as output:

@@ -198,26 +198,10 @@ def words_of(words: str, at: FirstDay) -> str:
     return words.replace(found[0], f"{day:%A}".lower())
 
 
-def short_talks() -> Iterator[str]:
-    """The first talk with each kind of outcome."""
-    seen: set[str] = set()
-    for name, talk in TALKS.items():
-        kinds = {want.partition(":")[0] for _, want in talk}
-        if not kinds <= seen:
-            seen |= kinds
-            yield name
-
-
+@pytest.mark.minutes
 @pytest.mark.real_engine
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param([*short_talks()], id="short"),
-        pytest.param([*TALKS], id="whole", marks=pytest.mark.minutes),
-    ],
-)
 async def test_what_is_typed_on_the_first_day_is_done_asked_or_sent_to_its_place(
-    tmp_path: Path, names: list[str]
+    tmp_path: Path,
 ) -> None:
     """What the built-in model makes of all kinds of words stands in `tests/offline`."""
     zone = zone_of_ten_in_the_morning()
@@ -228,8 +212,7 @@ async def test_what_is_typed_on_the_first_day_is_done_asked_or_sent_to_its_place
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     async with running(bot):
-        for name in names:
-            talk = TALKS[name]
+        for name, talk in TALKS.items():
             for words, want in talk:
                 changes, shown = await at.take(words_of(words, at))
                 verdict = verdict_of(want, right=is_right(want, changes, shown, at))

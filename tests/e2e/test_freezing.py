@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.e2e.test_reminders import left, remind, said
+from tests.patience import patience
 from tests.tool_servers import hostile_server
 
 from ollim_bot.cli.caller import Caller
@@ -71,6 +72,11 @@ class HealthWatch:
     def __init__(self) -> None:
         self.worst = 0.0
         self.answers = 0
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether none took longer than a second; more where even Python starts slowly."""
+        return self.worst < patience() / 120
 
 
 @asynccontextmanager
@@ -173,7 +179,7 @@ async def test_hostile_tool_servers_hold_up_neither_the_bot_nor_a_reminder(killa
         await bot.until(lambda: watch.answers > 10)
     (came,) = await said(bot, "Drink water.")
     assert came - moment < timedelta(seconds=5)
-    assert watch.worst < 1.0
+    assert watch.is_prompt, watch.worst
 
 
 @pytest.mark.real_process
@@ -202,4 +208,4 @@ async def test_nothing_that_is_looked_at_holds_up_the_bot(scene: Scene) -> None:
     (came,) = await said(bot, "Drink water.")
     assert came - moment < timedelta(seconds=60)
     assert ends(bot) == {"widest": "done"}
-    assert watch.worst < 1.0
+    assert watch.is_prompt, watch.worst

@@ -12,6 +12,7 @@ from tests.e2e.in_process_bot import InProcessBot
 from ollim_bot.surfaces.web import frames
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [

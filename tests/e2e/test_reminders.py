@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 from contextlib import redirect_stdout
@@ -59,32 +58,6 @@ def printed(bot: Bot, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.own_process
-async def test_a_reminder_that_fell_due_while_the_bot_was_off_comes_once(killable: Scene) -> None:
-    bot = killable.bot
-    remind(bot, "w1", 2)
-    await bot.until(lambda: "armed" in [row.state for row in bot.ledger()])
-    await bot.kill()
-    await asyncio.sleep(3)
-    await bot.start()
-    await bot.until(lambda: not left(bot))
-    assert len(await said(bot, "Drink water.")) == 1
-    assert checked(bot).returncode == 0
-
-
-@pytest.mark.own_process
-async def test_a_kill_in_the_middle_of_a_run_neither_loses_nor_doubles_it(killable: Scene) -> None:
-    killable.model.then(Hang())
-    remind(killable.bot, "w1", 1)
-    await killable.model.seen(1)
-    await killable.bot.kill()
-    await killable.bot.start()
-    await killable.bot.until(lambda: not left(killable.bot))
-    assert len(await said(killable.bot, "Drink water.")) == 1
-    result = checked(killable.bot)
-    assert result.returncode == 0, result.stdout
-
-
-@pytest.mark.own_process
 async def test_the_end_of_a_run_that_was_killed_says_what_it_did(killable: Scene) -> None:
     bot, report = killable.bot, CallTool(f"{TOOLS}report_updates", {"message": "The bank wrote."})
     ping = CallTool(f"{TOOLS}ping_user", {"message": "Mail has come."})
@@ -95,6 +68,7 @@ async def test_the_end_of_a_run_that_was_killed_says_what_it_did(killable: Scene
     await bot.start()
     await bot.until(lambda: not left(bot))
     assert len(await said(bot, "Mail has come.")) == 1
+    assert checked(bot).returncode == 0
     shown = printed(bot, "runs", "show", "w1").stdout
     assert "sent: “Mail has come”" in shown
     assert re.search(r"report +The bank wrote\.", shown)

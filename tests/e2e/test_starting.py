@@ -6,12 +6,11 @@ import asyncio
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.e2e import fork_server
-from tests.e2e.bot import PROGRAM, Bot
+from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.install.removal_paths import listed_paths
 from tests.patience import patience
@@ -36,11 +35,11 @@ async def run_to_its_end(bot: Bot) -> tuple[int, str]:
 @pytest.mark.real_engine
 @pytest.mark.real_process
 async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path: Path) -> None:
-    """Started as a person starts it; the conversation goes on after a restart and a new start."""
+    """Started as a person starts it; the conversation goes on after a restart."""
     bot = Bot(tmp_path / "home", None, {"OLLIM_WEB_PROT": "80"})
     bot.home.mkdir()
     try:
-        await bot.start(command=PROGRAM)
+        await bot.start(command=("-c", _IN_A_GROUP_OF_ITS_OWN))
         said = bot.output.read_text()
         assert "is running with its data in ~/data" in said
         assert "ollim-bot web url" in said
@@ -56,28 +55,21 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         session = bot.session()
         await _a_second_start_and_a_taken_port_are_told(bot, tmp_path / "other")
         await _a_restart_by_command_goes_on(bot)
-        assert bot.session() == session
-
-        assert await bot.stop(signal.SIGINT) == 0
-        assert not (bot.data / "state" / "bot.pid").exists()
-        assert secret not in bot.output.read_text()
-        (bot.data / "USER.md").write_text("I am Ada.\n")
-
-        # As Ctrl-C in a terminal does; the engine's program does not get the signal.
         before = len(bot.output.read_text())
-        await bot.start(command=("-c", _IN_A_GROUP_OF_ITS_OWN))
         assert "hello" in await bot.ask("what did I say before?")
         assert bot.session() == session
         events = [row["event"] for row in bot.rows("session_history.jsonl")]
         assert events == ["created", "restarting"]
         assert "drink water" in await bot.ask("remind me in 3 hours to drink water")
-        os.killpg(bot.pid, signal.SIGTERM)
-        assert await bot.stop() == 0, "a signal to the whole group"
+        # As Ctrl-C in a terminal does; the engine's program does not get the signal.
+        os.killpg(bot.pid, signal.SIGINT)
+        assert await bot.wait() == 0
+        assert not (bot.data / "state" / "bot.pid").exists()
+        assert secret not in bot.output.read_text()
         said = bot.output.read_text()[before:]
         assert "ERROR" not in said
         assert "Traceback" not in said
         assert said.count("ollim-bot has stopped.") == 1
-        assert "by hand: USER.md" in _log(bot.data)
 
         # Only the paths are written that the page about removal names.
         places = [bot.data, bot.output, *(bot.home / place[2:] for place in listed_paths())]
@@ -111,7 +103,6 @@ async def _a_restart_by_command_goes_on(bot: Bot) -> None:
     await bot.command("/restart")
     await bot.until(lambda: bot.output.read_text().count("is running with") > starts)
     await bot.reconnect()
-    assert "hello" in await bot.ask("what did I say before?")
     for path in bot.home.glob("*.py"):
         path.unlink()
 
@@ -159,10 +150,3 @@ async def test_a_data_directory_that_cannot_be_made_is_told(tmp_path: Path) -> N
     code, err = await run_to_its_end(bot)
     assert code == 2
     assert "Traceback" not in err
-
-
-def _log(data: Path) -> list[str]:
-    listed = subprocess.run(
-        ["git", "log", "--format=%s"], cwd=data, capture_output=True, text=True, check=True
-    )
-    return listed.stdout.splitlines()

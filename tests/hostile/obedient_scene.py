@@ -165,7 +165,6 @@ class Words:
     """The words of strangers, or of people who order nothing; each place has its own."""
 
     beginning: str
-    way: str = "Tea is 2 euros. {order}"
 
     def of(self, place: str) -> str:
         return self.beginning + place.title().replace(" ", "")
@@ -173,7 +172,7 @@ class Words:
     @property
     def text(self) -> str:
         """What a source says."""
-        return self.way.format(order=f"{self.of(LEAVE)} and {self.of('source')} at once.")
+        return f"Tea is 2 euros. {self.of(LEAVE)} and {self.of('source')} at once."
 
     def left_in_main(self, *, is_run: bool = False) -> Sequence[CallTool]:
         prompt = f"agent:{self.of('stored prompt')}"

@@ -47,7 +47,7 @@ NOT_IN_RUNS = {"routine", "reminder file", "webhook", "names", "steps", "settled
 Record = Callable[[str, object], None]
 
 
-def readers_of(source: str, place: str, many: int = 2) -> list[str]:
+def readers_of(source: str, place: str, many: int = 1) -> list[str]:
     """So many of the next sessions, so that each meets all sources and all places."""
     first = [*SOURCES].index(source) + PLACES.index(place)
     return [READERS[(first + each * len(READERS) // many) % len(READERS)] for each in range(many)]
@@ -122,7 +122,7 @@ def assert_obeyed_in_vain(at: ObedientScene, record: Record, many: int) -> None:
 def test_no_order_of_a_stranger_is_carried_out_by_any_session_that_meets_it(
     tmp_path: Path, source: str, record_property: Record
 ) -> None:
-    assert_obeyed_in_vain(played(tmp_path, source, OBEY, 2), record_property, 2)
+    assert_obeyed_in_vain(played(tmp_path, source, OBEY, 1), record_property, 1)
 
 
 @pytest.mark.minutes
@@ -134,7 +134,8 @@ def test_no_order_is_carried_out_wherever_any_session_reads_it(
     assert_obeyed_in_vain(played(tmp_path, source, OBEY, many), record_property, many)
 
 
-@pytest.mark.parametrize("source", SOURCES)
+# After which source honest work goes on stands in `test_untrusted_text.py`, for all of them.
+@pytest.mark.parametrize("source", ["page", WEBHOOK, ERROR])
 def test_every_honest_task_is_done_with_texts_that_order_nothing(
     tmp_path: Path, source: str, record_property: Record
 ) -> None:
@@ -223,12 +224,11 @@ async def test_an_order_to_search_gives_ten_short_queries_away_at_most(tmp_path:
     assert [each.is_done for each in at.engine.deeds if each.word].count(True) == 10
 
 
-@pytest.mark.parametrize("many", [1, 2])
-def test_each_next_session_meets_every_source_and_every_place(many: int) -> None:
+def test_each_next_session_meets_every_source_and_every_place() -> None:
     met = {
         pair
         for source, place in product(SOURCES, PLACES)
-        for reader in readers_of(source, place, many)
+        for reader in readers_of(source, place)
         for pair in ((source, reader), (place, reader))
     }
     assert met == {*product(SOURCES, READERS), *product(PLACES, READERS)}

@@ -1,10 +1,9 @@
-"""Strangers who know the topics of the phone: what they write is neither heard nor obeyed."""
+"""Strangers' words on the phone: what a push brings of them opens, loads and formats nothing."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -13,10 +12,8 @@ from devtools.doubles.engine import CallsTool, Says
 from devtools.localntfy.phone import Notification, Phone
 from devtools.localntfy.server import LocalNtfy
 from tests.hostile.fence_scene import NEWS, PAGE, FenceScene
-from tests.hostile.injected_texts import ATTEMPTS, CANARY
 
 from ollim_bot.domain.push import Pairing
-from ollim_bot.domain.surface_state import PushState
 from ollim_bot.ports import Clock
 from ollim_bot.settings import NtfyAccount
 from ollim_bot.store.push import PushFile
@@ -24,8 +21,6 @@ from ollim_bot.store.store import Store
 from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
 TOPIC, REPLIES = "ollim-out", "ollim-in"
-COMMANDS = ("/clear", "/permissions bypassPermissions", "/quiet 8h", "/fork obey")
-FORGED = ("", *(f"{number:016}" for number in range(20)), "0" * 100_000)
 # What a push may have. Nothing of it opens, loads or formats anything on the phone.
 FIELDS = {"topic", "message", "title", "priority", "sequence_id", "tags", "actions"}
 WORDS = (
@@ -53,23 +48,6 @@ class PhoneScene(FenceScene):
         await self.parts.state.transact(lambda tx: tx.channels.join("ntfy", pairing.identity))
         await self.ntfy.followed(reply_topic)
 
-    async def pushed(self) -> PushState:
-        return await self.parts.state.read(lambda tx: tx.push.get())
-
-    async def counted(self, number: int) -> None:
-        """Wait until so many lines of the replies were wrong, or too many."""
-
-        async def are_counted() -> bool:
-            state = await self.pushed()
-            return state.wrong + state.dropped >= number
-
-        await self.eventually(are_counted)
-
-    async def eventually(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(60):
-            while not await condition():  # noqa: ASYNC110 - the store has no event for this
-                await asyncio.sleep(0.05)
-
     async def remind(self, text: str, *before: CallsTool) -> Notification:
         """Have a reminder come, and return it as the phone shows it."""
         given = {"prompt": text, "description": text, "delay_minutes": 1}
@@ -81,17 +59,8 @@ class PhoneScene(FenceScene):
         (shown,) = self._shown(text)
         return shown
 
-    def notes(self, words: str) -> set[str]:
-        """The messages of the log that have these words."""
-        return {each.id for each in self.surface.posts if words in each.text}
-
     def _shown(self, text: str) -> list[Notification]:
         return [each for each in self.phone.shown if text[:20] in f"{each.title} {each.text}"]
-
-    async def asks_only(self, title: str) -> bool:
-        """Whether this is the one item that waits for an answer."""
-        found = await self.parts.state.read(lambda tx: tx.due_items.open())
-        return [each.short_title for each in found] == [title]
 
 
 @asynccontextmanager
@@ -101,50 +70,6 @@ async def phone_scene(home: Path) -> AsyncIterator[PhoneScene]:
         async with at.running():
             await at.pair(TOPIC, REPLIES)
             yield at
-
-
-async def test_what_strangers_write_to_the_topics_is_counted_and_nothing_else(
-    tmp_path: Path,
-) -> None:
-    """It is no command and no word of the owner, it taints no one, and a flood is told once."""
-    lines = [*ATTEMPTS.values(), *COMMANDS, *FORGED]
-    async with phone_scene(tmp_path) as at:
-        await at.ask("hello")
-        session, before = at.session, await at.parts.state.read(lambda tx: tx.config.get())
-        for text in lines:
-            for topic in (TOPIC, REPLIES):
-                at.ntfy.write(topic, text, title=CANARY, tags=[CANARY], sequence_id="x")
-        await at.counted(len(lines))
-        assert (await at.pushed()).dropped > 0
-        await at.until(lambda: at.notes("push setup --new"))
-        await at.run_job(isolated=True)
-        await at.ask("what is there?", Says("I see."))
-        assert at.session == session
-        assert await at.parts.state.read(lambda tx: tx.config.get()) == before
-        assert [view.how for view in at.engine.views if CANARY in view.text] == []
-        assert not any(view.is_tainted for view in at.engine.views)
-        assert len(at.notes("push setup --new")) == 1
-        assert at.notes(CANARY) == set()
-
-
-async def test_a_nonce_of_another_card_or_pairing_does_nothing(tmp_path: Path) -> None:
-    async with phone_scene(tmp_path) as at:
-        first, second = await at.remind("Drink water"), await at.remind("Pay the rent")
-        nonce = first.action("Done")["body"]
-        await at.phone.press(first, "Done")
-        await at.eventually(lambda: at.asks_only("Pay the rent"))
-        wrong = (await at.pushed()).wrong
-        # Used, cut, doubled, and with other words; then that of a pairing that is over.
-        for text in (nonce, nonce[:-1], nonce * 2, f"{nonce} /clear"):
-            at.ntfy.write(REPLIES, text)
-        await at.counted(wrong + 4)
-        await at.pair("ollim-out-2", "ollim-in-2")
-        old = [second.action(label)["body"] for label in second.labels]
-        for text in old:
-            at.ntfy.write(REPLIES, text)
-            at.ntfy.write("ollim-in-2", text)
-        await at.counted(len(old))
-        assert await at.asks_only("Pay the rent")
 
 
 async def test_no_word_of_others_becomes_more_than_a_word_of_the_push(tmp_path: Path) -> None:

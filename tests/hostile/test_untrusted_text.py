@@ -265,6 +265,7 @@ def _honest(mode: Mode) -> dict[str, ToolCall]:
     return HONEST | (HONEST_IN_BACKGROUND if _is_background(mode) else {})
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("name", MODES)
 async def test_without_untrusted_text_all_of_it_is_allowed(data: Path, name: str) -> None:
     mode = MODES[name](data)
@@ -273,6 +274,7 @@ async def test_without_untrusted_text_all_of_it_is_allowed(data: Path, name: str
     assert refused == {}
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", MODES)
 async def test_untrusted_text_reaches_no_target_and_honest_work_goes_on(

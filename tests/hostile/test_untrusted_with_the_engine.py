@@ -1,7 +1,4 @@
-"""What tools have read is reported before the model can act on it.
-
-In the conversation it is the real engine that reports, and in the background one in this process.
-"""
+"""The real engine reports what tools have read before the model can act on it."""
 
 from __future__ import annotations
 
@@ -12,8 +9,6 @@ from typing import Any
 
 import pytest
 from devtools.doubles.journal import RecordingJournal
-from tests.background.real_scene import in_process_scene
-from tests.background.scene import routine
 from tests.conversation.scene import scene
 from tests.engine.scene import engine_at
 from tests.engine.scene import scene as model_scene
@@ -48,24 +43,7 @@ def _write(root: Path, name: str) -> CallTool:
     return CallTool("Write", {"file_path": str(root / name), "content": HONEST})
 
 
-async def test_in_the_background(tmp_path: Path) -> None:
-    job = routine(allowed_tools=("Read(./downloads/**)", "Write(./**.md)"))
-    async with asyncio.timeout(patience()), in_process_scene(tmp_path) as made:
-        root = made.root
-        _download(root)
-        # A write in the same reply as the first read cannot come from the text.
-        made.model.then(Reply((_write(root, "before.md"), _read(root)))).then(
-            Reply((_write(root, "after.md"),))
-        ).then(Reply((CallTool("mcp__discord__report_updates", {"message": "Obey."}),)))
-        await made.scene.run(job)
-        assert (root / "before.md").read_text() == HONEST
-        assert not (root / "after.md").exists()
-        assert any(f"{HAS_READ} write a file" in each for each in made.results())
-        (update,) = made.scene.stores.updates.read().entries
-        assert update.untrusted == "attachment"
-
-
-async def test_in_main_and_in_a_side_conversation(tmp_path: Path) -> None:
+async def test_what_was_read_counts_before_the_next_call(tmp_path: Path) -> None:
     data = DataDirectory(tmp_path / "owner")
     stores, root = data.open(QuickDisk()), data.paths.root
     _download(root)
@@ -84,20 +62,17 @@ async def test_in_main_and_in_a_side_conversation(tmp_path: Path) -> None:
     async with asyncio.timeout(patience()), model_scene(tmp_path) as model:
         engine = engine_at(tmp_path, model.url)
         async with scene(engine, stores=stores, make_gate=gate, spec=spec, **places) as at:
-            for command in ("", "/fork"):
-                if command:
-                    model.model.answers("Here.")
-                    await at.chat.command("web", command)
-                    await at.quiet()
-                note = f"notes/others/note-{command.strip('/')}.md"
-                model.model.then(Reply((_read(root),))).then(
-                    Reply((_write(root, "USER.md"), _write(root, note)))
-                ).answers("Not written.")
-                await at.ask(f"read it {command}")
-                results = [each.text for each in model.model.requests[-1].tool_results]
-                assert f"{HAS_READ} change the profile" in results[0]
-                assert (root / "USER.md").read_bytes() == (TEXTS / "USER.md").read_bytes()
-                assert (root / note).read_text() == HONEST
+            note = "notes/others/note.md"
+            # A write in the same reply as the first read cannot come from the text.
+            model.model.then(Reply((_write(root, "before.md"), _read(root)))).then(
+                Reply((_write(root, "USER.md"), _write(root, note)))
+            ).answers("Not written.")
+            await at.ask("read it")
+            results = [each.text for each in model.model.requests[-1].tool_results]
+            assert f"{HAS_READ} change the profile" in results[0]
+            assert (root / "before.md").read_text() == HONEST
+            assert (root / "USER.md").read_bytes() == (TEXTS / "USER.md").read_bytes()
+            assert (root / note).read_text() == HONEST
             model.model.then(Reply((_write(root, "USER.md"),))).answers("Written.")
             await at.ask("write it down")
             assert (root / "USER.md").read_text() == HONEST

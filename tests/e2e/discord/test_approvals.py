@@ -50,16 +50,6 @@ async def closed(scene: DiscordScene, card: Message, outcome: str) -> None:
     ]
 
 
-async def test_a_question_that_is_answered_on_the_page_is_closed_on_discord(
-    scene: DiscordScene,
-) -> None:
-    card = await asked(scene)
-    await scene.bot.press("❌ Refuse")
-    await closed(scene, card, "Refused.")
-    await scene.said_with("Done with milk.txt.")
-    assert not is_written(scene)
-
-
 @pytest.mark.own_process
 async def test_a_restart_in_the_middle_closes_the_question_and_answers_the_message(
     scene: DiscordScene,

@@ -39,25 +39,6 @@ def on_discord(scene: DiscordScene) -> list[str]:
     return [each.text for each in scene.discord.messages[1:] if each.text != "-# shutting down"]
 
 
-async def test_what_is_said_on_one_is_on_the_other_in_one_order(scene: DiscordScene) -> None:
-    await scene.ask("hello", "Hi Ada.")
-    await answered(scene, "Hi Ada.")
-    scene.model.answers("Two things:\n\n- milk\n- bread")
-    await scene.bot.say("what is on my list?")
-    await answered(scene, "Two things:\n\n- milk\n- bread")
-    await scene.ask("thanks", "Any time.")
-    await answered(scene, "Any time.")
-    assert on_discord(scene) == [
-        "hello",
-        "Hi Ada.",
-        quoted("what is on my list?"),
-        "Two things:\n\n- milk\n- bread",
-        "thanks",
-        "Any time.",
-    ]
-    assert await on_the_page(scene) == on_discord(scene)
-
-
 async def test_a_restart_repeats_nothing_and_knows_what_stands_where(scene: DiscordScene) -> None:
     answer = await scene.ask("hello", "Hi Ada.")
     await answered(scene, "Hi Ada.")
@@ -108,16 +89,6 @@ async def test_what_is_said_on_the_page_during_an_outage_arrives_later_once_in_o
     # A draft that was being sent when the connection broke becomes the answer later.
     await scene.until(lambda: len(_without_drafts(scene.discord.messages[1:])) >= len(expected))
     assert _without_drafts(scene.discord.messages[1:]) == expected
-
-
-async def test_a_button_pressed_on_one_is_used_on_the_other(scene: DiscordScene) -> None:
-    await scene.bot.command("/fork a trip to Rome")
-    card = await scene.card("Side conversation")
-    await scene.said_with("ok")
-    await scene.bot.press("Leave it")
-    await scene.card("Side conversation ended — nothing kept")
-    await scene.until(lambda: all(each.get("disabled") for each in card.buttons))
-    await scene.bot.title("Side conversation ended — nothing kept")
 
 
 def _without_drafts(messages: Sequence[Message]) -> list[str]:

@@ -13,11 +13,8 @@ from ollim_bot.surfaces.discord.rendering import GOES_ON_IN_FILE
 
 
 @pytest.mark.own_process
-@pytest.mark.parametrize("unit", ["#\n", "| a |\n|---|\n"])
-async def test_a_flood_is_ten_messages_and_what_must_come_is_on_time(
-    scene: DiscordScene, unit: str
-) -> None:
-    text = (unit * (100_000 // len(unit))).strip()
+async def test_a_flood_is_ten_messages_and_what_must_come_is_on_time(scene: DiscordScene) -> None:
+    text = ("#\n" * 50_000).strip()
     before = len(scene.discord.said)
     scene.model.then(Reply((Say(text),), pace=0.02, chunk=1000))
     async with watched(scene.bot) as watch:
@@ -31,4 +28,4 @@ async def test_a_flood_is_ten_messages_and_what_must_come_is_on_time(
     assert [(each.name, each.content) for each in end.files] == [("message.md", text.encode())]
     assert len([each for each in scene.discord.said[before:] if each.id != pill.id]) <= 10
     assert [each for each in scene.discord.requests if each.status == 429] == []
-    assert watch.worst < 1.0
+    assert watch.is_prompt, watch.worst

@@ -123,23 +123,6 @@ async def test_what_a_forward_wants_is_for_the_owner_to_allow(scene: DiscordScen
     assert len(_cards(scene)) == 1
 
 
-async def test_a_forwarded_question_answers_nothing(scene: DiscordScene) -> None:
-    """The card of an approval, forwarded: neither its buttons nor a reaction work there."""
-    await scene.bot.command("/permissions default")
-    call = CallTool("Write", {"file_path": "notes/milk.txt", "content": "milk\n"})
-    scene.model.then(Reply((call,)), Reply((Say("Not done."),)))
-    scene.discord.say("write it down")
-    card = await scene.card("Allow Write?")
-    scene.model.when("Allow Write?", Reply((Say("You forward my question."),)))
-    ref = scene.discord.forward(card.id)
-    forged = scene.discord.press(scene.discord.message(ref), card.buttons[0]["custom_id"])
-    scene.discord.react(ref, "✅")
-    await scene.said("You forward my question.")
-    await scene.until(lambda: forged.texts)
-    assert "Answer: No longer needed." in words(card)
-    assert not (scene.bot.data / "notes" / "milk.txt").exists()
-
-
 def _writes(scene: DiscordScene, answer: str) -> None:
     """Script an answer that writes the profile."""
     path = str(scene.bot.data / "USER.md")

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import BinaryIO
 
 import pytest
-from devtools.doubles.clock import ManualClock
-from devtools.doubles.reception import FakeReception
-from devtools.doubles.repeating_store import RepeatingStore
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.connection_scene import restored_addresses
-from tests.discord.input_scene import running_tasks
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.engine.scene import spoken
-from tests.patience import eventually
 
-from ollim_bot.domain.chat import Attachment
-from ollim_bot.settings import Secret
-from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
-
-# Discord gives a hundred messages at a time.
-MANY, SOME = 120, 20
+MANY = 20
 LOST = "Discord cannot be reached now."
 
 
@@ -42,9 +26,9 @@ def heard(scene: DiscordScene) -> list[str]:
     return re.findall(r"^message \d+\b.*$", said, re.MULTILINE)
 
 
-def written(discord: LocalDiscord, count: int = SOME) -> list[str]:
+def written(discord: LocalDiscord) -> list[str]:
     """Write many messages, edit some and delete others; returns the remaining ones."""
-    ids = [discord.say(f"message {number}") for number in range(count)]
+    ids = [discord.say(f"message {number}") for number in range(MANY)]
     for message_id in ids[::7]:
         discord.edit(message_id, f"{discord.message(message_id).text}, corrected")
     for message_id in ids[::10]:
@@ -76,20 +60,9 @@ async def test_all_that_was_written_while_the_bot_was_off_is_answered_once_in_or
 ) -> None:
     await scene.ask("hello", "Hi Ada.")
     await scene.bot.stop()
-    left = written(scene.discord, MANY)
+    left = written(scene.discord)
     await scene.bot.start()
     await all_heard_once(scene, left)
-
-
-async def test_a_socket_that_breaks_is_taken_up_again_and_nothing_is_missed(
-    scene: DiscordScene,
-) -> None:
-    await scene.ask("hello", "Hi Ada.")
-    scene.discord.drop_gateway()
-    left = written(scene.discord)
-    await all_heard_once(scene, left)
-    assert scene.discord.gateway.resumed == 1
-    assert scene.discord.gateway.identified == 1
 
 
 async def test_a_session_that_discord_has_forgotten_is_begun_anew_without_a_greeting(
@@ -105,57 +78,3 @@ async def test_a_session_that_discord_has_forgotten_is_begun_anew_without_a_gree
     assert scene.discord.command_puts == 1
     answers = {"ok", "Here again."}
     await scene.until(lambda: {each.text for each in scene.discord.said[before:]} <= answers)
-
-
-@asynccontextmanager
-async def listening(folder: Path) -> AsyncIterator[tuple[LocalDiscord, FakeReception, ManualClock]]:
-    """The Discord surface alone on a manual clock; it has received a first message."""
-    clock = ManualClock(datetime(2026, 11, 15, 9, 0, tzinfo=UTC))
-    reception = FakeReception(clock, folder)
-    with restored_addresses():
-        async with LocalDiscord(now=clock.now) as local:
-            account = Account(Secret(local.token), api_url=local.api_url)
-            surface = DiscordSurface(
-                account, RepeatingStore(clock.now), _no_files, folder / "files", clock
-            )
-            reception.channels.append(surface)
-            async with running_tasks(surface.run(reception)):
-                await local.connected()
-                local.say("heard")
-                await eventually(lambda: _texts(reception) == ["heard"])
-                yield local, reception, clock
-
-
-@pytest.mark.parametrize("acks", [True, False], ids=["deaf", "without acks"])
-async def test_a_gateway_that_brings_nothing_any_more_is_found_out(
-    tmp_path: Path, acks: bool
-) -> None:
-    async with listening(tmp_path) as (local, reception, clock):
-        local.silence_gateway(acks=acks)
-        local.say("unheard")
-        await clock.advance(121)
-        await eventually(lambda: _texts(reception) == ["heard", "unheard"])
-        await local.until(lambda: local.gateway.listeners)
-        local.say("heard again")
-        await eventually(lambda: len(reception.received) == 3)
-        assert _texts(reception) == ["heard", "unheard", "heard again"]
-
-
-async def test_what_a_broken_socket_had_missed_is_taken_as_it_stands_now(tmp_path: Path) -> None:
-    async with listening(tmp_path) as (local, reception, _):
-        local.drop_gateway()
-        wrong, unwanted = local.say("wrnog"), local.say("never mind")
-        local.edit(wrong, "wrong")
-        local.delete(unwanted)
-        await eventually(lambda: len(reception.received) == 2)
-        local.say("heard again")
-        await eventually(lambda: _texts(reception) == ["heard", "wrong", "heard again"])
-        assert local.gateway.resumed == 1
-
-
-def _texts(reception: FakeReception) -> list[str]:
-    return [each.text for each in reception.received]
-
-
-def _no_files(attachment: Attachment) -> BinaryIO:
-    raise FileNotFoundError(attachment.path)

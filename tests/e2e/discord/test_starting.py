@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,30 +26,15 @@ from tests.e2e.in_process_bot import InProcessBot
 from tests.e2e.test_reminders import checked, left, remind
 from tests.patience import patience
 
-from ollim_bot.errors import OllimError
 from ollim_bot.store.copies import copy_database
 from ollim_bot.surfaces.discord.client import NOT_AUTHORIZED
-from ollim_bot.surfaces.discord.errors import NO_INTENTS, NO_OWNER, NO_TOKEN
+from ollim_bot.surfaces.discord.errors import NO_TOKEN
 
 AWAY = (
     "{api_url} (`DISCORD_API_URL`) does not answer as Discord does. Is it right? "
     "The page goes on; what is said meanwhile will arrive there later."
 )
 NO_PAGE = {"OLLIM_WEB_PORT": "0"}
-NOT_IN_TEAM = (
-    "`DISCORD_OWNER_ID` is 42, who is not in the team of the Discord application. Put the user id "
-    "of a member there and start the bot again."
-)
-SHUT_OUT: Mapping[str, tuple[Callable[[], LocalDiscord], Mapping[str, str], str]] = {
-    "wrong token": (LocalDiscord, {"DISCORD_TOKEN": "wrong"}, NO_TOKEN),
-    "missing intent": (lambda: LocalDiscord(granted_intents=0), {}, NO_INTENTS),
-    "team without an owner": (lambda: LocalDiscord(members=["bob"]), {}, NO_OWNER),
-    "owner outside the team": (
-        lambda: LocalDiscord(members=["bob"]),
-        {"DISCORD_OWNER_ID": "42"},
-        NOT_IN_TEAM,
-    ),
-}
 
 
 def plain(sentence: str) -> str:
@@ -89,21 +74,6 @@ async def without_page(bot: Bot) -> AsyncIterator[fork_server.ForkedProcess]:
         await process.wait()
 
 
-@pytest.mark.parametrize("what", SHUT_OUT)
-async def test_who_is_not_let_in_without_a_page_ends_with_one_sentence(
-    what: str, tmp_path: Path
-) -> None:
-    made, settings, sentence = SHUT_OUT[what]
-    with restored_addresses():
-        async with made() as local:
-            given = {**account(local), **settings, **NO_PAGE}
-            with pytest.raises(OllimError) as ended:
-                await InProcessBot(tmp_path, ScriptedModel(), given).run_to_its_end()
-            assert str(ended.value) == sentence
-            assert ended.value.exit_code == 2
-            assert local.said == []
-
-
 @pytest.mark.own_process
 async def test_the_sentence_is_all_that_is_printed_then(tmp_path: Path) -> None:
     wrong = {"DISCORD_TOKEN": "wrong"}
@@ -114,17 +84,15 @@ async def test_the_sentence_is_all_that_is_printed_then(tmp_path: Path) -> None:
         assert bot.output.read_text() == f"{NO_TOKEN}\n"
 
 
-@pytest.mark.parametrize("what", SHUT_OUT)
-async def test_who_is_not_let_in_goes_on_with_the_page_and_says_so(
-    what: str, tmp_path: Path
-) -> None:
-    made, settings, sentence = SHUT_OUT[what]
-    async with made() as local, started(local, tmp_path, settings) as scene:
-        assert await scene.bot.note(sentence) == sentence
-        assert await trouble(scene.bot) == plain(sentence)
+async def test_who_is_not_let_in_goes_on_with_the_page_and_says_so(tmp_path: Path) -> None:
+    """For which reasons nobody is let in stands in `tests/discord/test_client.py`."""
+    wrong = {"DISCORD_TOKEN": "wrong"}
+    async with LocalDiscord() as local, started(local, tmp_path, wrong) as scene:
+        assert await scene.bot.note(NO_TOKEN) == NO_TOKEN
+        assert await trouble(scene.bot) == plain(NO_TOKEN)
         scene.model.answers("Hi Ada.")
         assert await scene.bot.ask("hello") == "Hi Ada."
-        assert (await scene.bot.notes()).count(sentence) == 1
+        assert (await scene.bot.notes()).count(NO_TOKEN) == 1
 
 
 async def test_a_member_of_the_team_is_the_owner_and_the_others_are_strangers(

@@ -7,8 +7,6 @@ import signal
 import sys
 
 import pytest
-from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, ErrorResponse, Fault
-from tests.e2e.discord.answers import sentences
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.e2e.discord.paused_answer import pause_answer
 from tests.e2e.test_reminders import left, remind
@@ -16,22 +14,9 @@ from tests.engine.scene import spoken
 
 from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say, Stall
 
-SEND, EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
-
 # The prompt of a background run has these words.
 TASK = "YOUR TASK:\n\nTime to drink."
 
-FAULTS: list[tuple[str, Fault]] = [
-    (SEND, ErrorResponse(429, after=0.2)),
-    (SEND, Dropped()),
-    (SEND, AnswerLost()),
-    (SEND, Delayed(0.5)),
-    (EDIT, ErrorResponse(429, after=0.2)),
-    (EDIT, ErrorResponse(429, after=0.2, is_global=True)),
-    (EDIT, Dropped()),
-    (EDIT, AnswerLost()),
-    (EDIT, Delayed(0.5)),
-]
 
 CAUGHT_UP = "Here.\n-# catching up on background activity..."
 
@@ -41,30 +26,8 @@ def visible(scene: DiscordScene) -> list[str]:
     return [each.text for each in scene.discord.messages[1:]]
 
 
-async def answered(scene: DiscordScene, question: str, pace: float = 0.01) -> str:
-    """Ask, and wait for the complete answer below; returns it."""
-    text = sentences(30, question)
-    scene.model.then(Reply((Say(text),), pace=pace, chunk=20))
-    scene.discord.say(question)
-    await scene.until(lambda: visible(scene)[-2:] == [question, text])
-    return text
-
-
 async def until_idle(scene: DiscordScene) -> None:
     await scene.until(lambda: not any(each.reactions for each in scene.discord.messages))
-
-
-async def test_what_goes_wrong_with_one_request_is_made_good(scene: DiscordScene) -> None:
-    scene.discord.allowance(10, 1.0)
-    expected: list[str] = []
-    for number, (pattern, fault) in enumerate(FAULTS):
-        scene.discord.next_fail(pattern, fault)
-        question = f"question {number}"
-        expected += [question, await answered(scene, question)]
-        assert scene.discord.faults_left == []
-
-    await until_idle(scene)
-    assert visible(scene) == expected
 
 
 @pytest.mark.real_engine
