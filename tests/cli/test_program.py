@@ -17,18 +17,6 @@ from ollim_bot.store.files import FileLock
 
 pytestmark = pytest.mark.real_process
 
-FORBIDDEN = (
-    *("aiohttp", "asyncio", "claude_agent_sdk", "difflib", "discord", "jsonschema", "logging"),
-    *("ollim_bot.store.journal", "ollim_bot.store.stores", "pydantic", "random", "shutil"),
-    *("subprocess", "tempfile"),
-)
-LISTING = """
-import sys
-from ollim_bot.cli.main import main
-code = main(sys.argv[1:])
-print(*sys.modules, file=sys.stderr)
-sys.exit(code)
-"""
 ADD = ("reminder", "add", "-m", "call the dentist", "--in", "20m", "--id", "x")
 
 
