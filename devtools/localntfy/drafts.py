@@ -1,19 +1,18 @@
-"""Reads what is published: as JSON, or as a body with headers or query parameters."""
+"""Reads what is published as JSON, or as a plain text to a topic, and refuses what ntfy refuses."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from email.header import decode_header, make_header
 
-from devtools.localntfy.actions import actions_of_header, checked_actions
 from devtools.localntfy.protocol import (
     Json,
+    actions_invalid,
     attachment_too_large,
     attachments_disallowed,
-    delay_invalid,
     json_too_large,
+    new_id,
     not_message_json,
     not_utf8,
     priority_invalid,
@@ -26,35 +25,30 @@ LONGEST_MESSAGE = 4096
 _LONGEST_JSON = 2 * LONGEST_MESSAGE
 _LARGEST_ATTACHMENT = 15 * 1024 * 1024
 _EMPTY = "triggered"
-_PRIORITIES = {"min": 1, "low": 2, "default": 3, "high": 4, "max": 5, "urgent": 5}
-_NO = ("0", "no", "false")
-_YES = ("1", "yes", "true")
-# The names of each parameter in headers and in the query, without a leading `x-`.
-_NAMES: Mapping[str, Sequence[str]] = {
-    "message": ("message", "m"),
-    "title": ("title", "t", "ti"),
-    "tags": ("tags", "tag", "ta"),
-    "priority": ("priority", "prio", "p"),
-    "actions": ("actions", "action"),
-    "click": ("click",),
-    "icon": ("icon",),
-    "attach": ("attach", "a"),
-    "filename": ("filename", "file", "f"),
-    "markdown": ("markdown", "md"),
-    "delay": ("delay", "at", "in"),
-    "cache": ("cache",),
-    "sequence_id": ("sequence-id", "sequence_id", "sid"),
+_MOST_ACTIONS = 3
+# The fields that a button of each kind may have.
+_KINDS: Mapping[object, Sequence[str]] = {
+    "view": ("url",),
+    "http": ("url", "method", "headers", "body"),
+}
+_TYPES: Mapping[str, type] = {
+    "message": str,
+    "title": str,
+    "tags": list,
+    "priority": int,
+    "actions": list,
+    "click": str,
+    "sequence_id": str,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message to publish. `is_kept` is false if the server shall not store it."""
+    """A message to publish."""
 
     topic: str
     text: str
     sequence_id: str = ""
-    is_kept: bool = True
     details: Json = field(default_factory=dict)
 
 
@@ -65,7 +59,7 @@ class DraftReader:
         self._knows_sequences = knows_sequences
         self._takes_attachments = takes_attachments
 
-    def from_json(self, body: bytes, headers: Mapping[str, str]) -> Draft:
+    def from_json(self, body: bytes) -> Draft:
         """Only the topic has to be there; unknown fields are ignored."""
         if len(body) > _LONGEST_JSON:
             raise json_too_large()
@@ -75,99 +69,51 @@ class DraftReader:
             raise not_message_json() from None
         if not isinstance(given, dict) or not isinstance(given.get("topic"), str):
             raise not_message_json()
-        fields: Json = {name: given[name] for name in _NAMES if given.get(name)}
-        if not all(isinstance(each, _TYPES.get(name, str)) for name, each in fields.items()):
+        fields: Json = {name: given[name] for name in _TYPES if given.get(name)}
+        if not all(isinstance(each, _TYPES[name]) for name, each in fields.items()):
             raise not_message_json()
-        fields.setdefault("cache", _parameter("cache", headers, {}))
-        text = str(fields.pop("message", ""))
-        return self._draft(require_topic(given["topic"]), text.encode(), fields)
-
-    def from_body(
-        self,
-        topic: str,
-        body: bytes,
-        headers: Mapping[str, str],
-        query: Mapping[str, str],
-        sequence_id: str = "",
-    ) -> Draft:
-        fields: Json = {name: _parameter(name, headers, query) for name in _NAMES}
-        text = fields.pop("message").replace("\\n", "\n")
-        if tags := fields["tags"]:
-            fields["tags"] = [each.strip() for each in tags.split(",")]
-        if actions := fields["actions"]:
-            fields["actions"] = actions_of_header(actions)
-        if sequence_id:
-            fields["sequence_id"] = sequence_id
-        return self._draft(require_topic(topic), body or text.encode(), fields)
-
-    def _draft(self, topic: str, body: bytes, fields: Json) -> Draft:
-        if fields.pop("delay", ""):
-            raise delay_invalid()
-        is_kept = str(fields.pop("cache", "")).lower() not in _NO
-        sequence = fields.pop("sequence_id", "") if self._knows_sequences else ""
-        if sequence:
+        text = fields.pop("message", "").encode()
+        sequence = fields.pop("sequence_id", "")
+        if sequence and self._knows_sequences:
             require_sequence(sequence)
-        details = _details(fields)
-        if len(body) > LONGEST_MESSAGE:
-            text, details["attachment"] = self._attachment(body, fields)
-        else:
-            text = _decoded(body)
-        return Draft(topic, text or _EMPTY, sequence, is_kept, details)
+        if fields.get("priority", 3) not in range(1, 6):
+            raise priority_invalid()
+        if "actions" in fields:
+            fields["actions"] = _checked_actions(fields["actions"])
+        return self._draft(given["topic"], text, sequence * self._knows_sequences, fields)
 
-    def _attachment(self, body: bytes, fields: Json) -> tuple[str, Json]:
+    def from_body(self, topic: str, body: bytes) -> Draft:
+        return self._draft(topic, body, "", {})
+
+    def _draft(self, topic: str, body: bytes, sequence: str, details: Json) -> Draft:
+        require_topic(topic)
+        if len(body) <= LONGEST_MESSAGE:
+            return Draft(topic, _decoded(body) or _EMPTY, sequence, details)
         if not self._takes_attachments:
             raise attachments_disallowed()
         if len(body) > _LARGEST_ATTACHMENT:
             raise attachment_too_large()
-        name = fields.get("filename") or "attachment.txt"
-        return f"You received a file: {name}", {"name": name, "size": len(body)}
+        name = "attachment.txt"
+        details["attachment"] = {"name": name, "size": len(body)}
+        return Draft(topic, f"You received a file: {name}", sequence, details)
 
 
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "tags": list,
-    "priority": int,
-    "actions": list,
-    "markdown": bool,
-}
+def _checked_actions(given: Sequence[object]) -> list[Json]:
+    """The buttons as subscribers get them."""
+    if len(given) > _MOST_ACTIONS:
+        raise actions_invalid("only 3 actions allowed")
+    return [_checked(each) for each in given]
 
 
-def _details(fields: Json) -> Json:
-    details: Json = {name: fields[name] for name in ("title", "tags") if fields.get(name)}
-    if priority := fields.get("priority"):
-        details["priority"] = _priority(priority)
-    details |= {name: fields[name] for name in ("click", "icon") if fields.get(name)}
-    if actions := fields.get("actions"):
-        details["actions"] = checked_actions(actions)
-    if url := fields.get("attach"):
-        name = fields.get("filename") or url.rpartition("/")[2]
-        details["attachment"] = {"name": name, "url": url}
-    if str(fields.get("markdown", "")).lower() in _YES:
-        details["content_type"] = "text/markdown"
-    return details
-
-
-def _priority(given: str | int) -> int:
-    number = _PRIORITIES.get(str(given).lower(), given)
-    if str(number) not in ("1", "2", "3", "4", "5"):
-        raise priority_invalid()
-    return int(number)
-
-
-def _parameter(name: str, headers: Mapping[str, str], query: Mapping[str, str]) -> str:
-    for alias in _NAMES[name]:
-        for spelled in (f"x-{alias}", alias):
-            if value := headers.get(spelled):
-                return _header_text(value)
-    given = {key.lower(): value for key, value in query.items()}
-    for alias in _NAMES[name]:
-        if value := given.get(alias) or given.get(f"x-{alias}"):
-            return value
-    return ""
-
-
-def _header_text(value: str) -> str:
-    """Headers are UTF-8, or encoded words of RFC 2047."""
-    return str(make_header(decode_header(value))).strip()
+def _checked(given: object) -> Json:
+    if not isinstance(given, dict) or (kind := given.get("action")) not in _KINDS:
+        raise actions_invalid("parameter 'action' cannot be anything but view, broadcast or http")
+    for name in ("label", "url"):
+        if not given.get(name):
+            raise actions_invalid(f"parameter '{name}' is required")
+    shown: Json = {"id": new_id()[:10], "action": kind, "label": str(given["label"])}
+    shown["clear"] = given.get("clear") is True
+    return shown | {name: given[name] for name in _KINDS[kind] if given.get(name)}
 
 
 def _decoded(body: bytes) -> str:

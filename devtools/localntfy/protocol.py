@@ -87,11 +87,6 @@ def priority_invalid() -> NtfyError:
     return NtfyError(400, 40007, "invalid priority parameter", "publish/#message-priority")
 
 
-def delay_invalid() -> NtfyError:
-    text = "invalid delay parameter: unable to parse delay"
-    return NtfyError(400, 40004, text, "publish/#scheduled-delivery")
-
-
 def not_utf8() -> NtfyError:
     return NtfyError(400, 40011, "invalid message: message must be UTF-8 encoded")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -36,14 +36,13 @@ from devtools.localntfy.protocol import (
     require_sequence,
     require_topic,
 )
-from devtools.localntfy.topics import Subscription, Topics, is_wanted
+from devtools.localntfy.topics import Subscription, Topics
 from devtools.loopback import LoopbackServer
 
 Fault = Refusal | RawAnswer | Dropped | AnswerLost | Delayed | Hanging | AnswerHanging
 _KEPT = 12 * 3600.0
 _KEEPALIVE = 45.0
 _LARGEST_REQUEST = 64 * 1024 * 1024
-_YES = ("1", "yes", "true")
 _LINES = {"Content-Type": "application/x-ndjson; charset=utf-8"}
 
 
@@ -199,17 +198,11 @@ class LocalNtfy:
 
         app = web.Application(client_max_size=_LARGEST_REQUEST, middlewares=[middleware])
         app.router.add_get("/v1/health", self._health)
-        for method in ("POST", "PUT"):
-            app.router.add_route(method, "/", self._publish_json)
-            app.router.add_route(method, "/{topic}", self._publish)
-        for word in ("publish", "send", "trigger"):
-            app.router.add_get(f"/{{topic}}/{word}", self._publish)
+        app.router.add_post("/", self._publish_json)
+        app.router.add_post("/{topic}", self._publish)
         app.router.add_get("/{topics}/json", self._subscribe)
         if self._has_sequences:
-            for method in ("POST", "PUT"):
-                app.router.add_route(method, "/{topic}/{sequence}", self._publish)
-            for word in ("clear", "read"):
-                app.router.add_put(f"/{{topic}}/{{sequence}}/{word}", self._teller(CLEAR))
+            app.router.add_put("/{topic}/{sequence}/clear", self._teller(CLEAR))
             app.router.add_delete("/{topic}/{sequence}", self._teller(DELETE))
         app.router.add_route("*", "/{path:.*}", self._nothing)
         return app
@@ -277,18 +270,11 @@ class LocalNtfy:
         raise not_found()
 
     async def _publish_json(self, request: web.Request) -> web.Response:
-        draft = self._reader.from_json(await request.read(), request.headers)
+        draft = self._reader.from_json(await request.read())
         return self._accept(request, draft)
 
     async def _publish(self, request: web.Request) -> web.Response:
-        parts = request.match_info
-        draft = self._reader.from_body(
-            parts["topic"],
-            await request.read(),
-            request.headers,
-            request.query,
-            parts.get("sequence", ""),
-        )
+        draft = self._reader.from_body(request.match_info["topic"], await request.read())
         return self._accept(request, draft)
 
     def _accept(self, request: web.Request, draft: Draft) -> web.Response:
@@ -313,9 +299,9 @@ class LocalNtfy:
         token = self._token(request)
         for topic in topics:
             self.access.require(token, topic, READ)
-        is_poll = _asked(request, "poll", "po").lower() in _YES
-        since = _asked(request, "since", "si") or ("all" if is_poll else "none")
-        kept = [each for each in self.topics.kept(topics, since) if is_wanted(each, request.query)]
+        is_poll = request.query.get("poll") == "1"
+        since = request.query.get("since") or ("all" if is_poll else "none")
+        kept = self.topics.kept(topics, since)
         if is_poll:
             text = "".join(_line(each) for each in kept)
             return web.Response(body=text.encode(), headers=_LINES)
@@ -330,16 +316,14 @@ class LocalNtfy:
             await response.prepare(request)
             for each in (self.topics.opening(topics), *kept):
                 await self._send(response, each)
-            await self._follow(response, subscription, request.query)
+            await self._follow(response, subscription)
         except ConnectionError:
             pass  # the follower is gone
         finally:
             self.topics.unfollow(subscription)
         return response
 
-    async def _follow(
-        self, response: web.StreamResponse, subscription: Subscription, query: Mapping[str, str]
-    ) -> None:
+    async def _follow(self, response: web.StreamResponse, subscription: Subscription) -> None:
         """Send what comes, and a sign of life when nothing does."""
         while True:
             message: Message | None
@@ -352,8 +336,7 @@ class LocalNtfy:
                 message = self.topics.keepalive(subscription.topics)
             if message is None:
                 return
-            if is_wanted(message, query):
-                await self._send(response, message)
+            await self._send(response, message)
 
     async def _send(self, response: web.StreamResponse, message: Message) -> None:
         if self.line_delay:
@@ -363,11 +346,3 @@ class LocalNtfy:
 
 def _line(message: Message) -> str:
     return json.dumps(message.payload, ensure_ascii=False, separators=(",", ":")) + "\n"
-
-
-def _asked(request: web.Request, *names: str) -> str:
-    """The parameter, from the query or a header."""
-    for name in names:
-        if value := request.query.get(name) or request.headers.get(f"X-{name}"):
-            return value
-    return ""

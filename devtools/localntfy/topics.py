@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -19,8 +19,6 @@ from devtools.localntfy.protocol import (
     since_invalid,
 )
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION = re.compile(r"(\d+)([smhd])")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9]{12}")
 
 
@@ -40,7 +38,7 @@ class Subscription:
 class Topics:
     """`keep_seconds` is how long messages are kept; with 0, only followers get them.
 
-    `published` has all that was ever accepted, kept or not.
+    `published` has all that was ever accepted.
     """
 
     def __init__(self, now: Callable[[], datetime], keep_seconds: float, changes: Changes) -> None:
@@ -52,11 +50,11 @@ class Topics:
         self._changes = changes
 
     def publish(self, draft: Draft) -> Message:
-        return self._add(draft.topic, MESSAGE, draft, draft.is_kept)
+        return self._add(draft.topic, MESSAGE, draft)
 
     def tell(self, topic: str, event: str, sequence_id: str) -> Message:
         """Clear or delete: an event of its own, which is kept like a message."""
-        return self._add(topic, event, Draft(topic, "", sequence_id), is_kept=True)
+        return self._add(topic, event, Draft(topic, "", sequence_id))
 
     def forget(self) -> None:
         self._kept.clear()
@@ -64,7 +62,7 @@ class Topics:
     def kept(self, topics: Sequence[str], since: str) -> list[Message]:
         """What the server still has, oldest first.
 
-        `since` is `all`, `none`, `latest`, a duration, a Unix time or a message id. After an id
+        `since` is `all`, `none`, `latest`, a Unix time or a message id. After an id
         that the server no longer knows come all.
         """
         now = self._now().timestamp()
@@ -77,9 +75,6 @@ class Topics:
         if since == "latest":
             newest = {each.topic: each for each in ours}
             return [each for each in ours if newest[each.topic] is each]
-        if match := _DURATION.fullmatch(since):
-            earliest = now - int(match[1]) * _UNITS[match[2]]
-            return [each for each in ours if each.time >= earliest]
         if since.isdigit() and len(since) != 12:
             return [each for each in ours if each.time >= int(since)]
         if not _MESSAGE_ID.fullmatch(since):
@@ -103,9 +98,9 @@ class Topics:
         self.followers.remove(subscription)
         self._changes.tell()
 
-    def _add(self, topic: str, event: str, draft: Draft, is_kept: bool) -> Message:
+    def _add(self, topic: str, event: str, draft: Draft) -> Message:
         at = int(self._now().timestamp())
-        expires = int(at + self.keep_seconds) if is_kept and self.keep_seconds else 0
+        expires = int(at + self.keep_seconds) if self.keep_seconds else 0
         message = Message(
             new_id(), at, topic, event, draft.text, draft.sequence_id, expires, draft.details
         )
@@ -120,19 +115,3 @@ class Topics:
 
     def _event(self, topics: Sequence[str], event: str) -> Message:
         return Message(new_id(), int(self._now().timestamp()), ",".join(topics), event)
-
-
-def is_wanted(message: Message, filters: Mapping[str, str]) -> bool:
-    """Whether a message passes the filters of a subscription; other events always do."""
-    if message.event != MESSAGE:
-        return True
-    if any(
-        filters.get(name) not in (None, "", value)
-        for name, value in (("id", message.id), ("message", message.text), ("title", message.title))
-    ):
-        return False
-    priorities = filters.get("priority", "")
-    if priorities and str(message.details.get("priority", 3)) not in priorities.split(","):
-        return False
-    tags = [each for each in filters.get("tags", "").split(",") if each]
-    return all(each in message.details.get("tags", []) for each in tags)

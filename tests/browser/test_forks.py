@@ -223,31 +223,19 @@ async def test_a_fork_whose_card_is_far_back_can_still_be_left_and_without_it_a_
     await expect(page.locator("#fork-answer")).to_have_text("That message is gone.")
 
 
-async def test_two_tabs_agree_and_a_reload_or_an_absence_changes_nothing(
-    scene: PageScene, page: Page
-) -> None:
-    other = await scene.open()
-    card = await enter(scene)
-    for tab in (page, other):
-        await expect(banner(tab)).to_be_visible()
-    await other.reload()
-    await expect(banner(other)).to_be_visible()
-    await expect(other).to_have_title("Side conversation: taxes · Ollim")
-    await end(scene, card)
-    for tab in (page, other):
-        await expect(tab.locator("#fork")).to_be_hidden()
-        await expect(message(tab, "Side conversation ended — nothing kept")).to_be_visible()
-    await other.reload()
-    await expect(messages(other)).to_have_count(2)
-    await expect(other.locator("#fork")).to_be_hidden()
-    await other.close()
-
+async def test_a_reload_or_an_absence_changes_nothing(scene: PageScene, page: Page) -> None:
     card = await enter(scene)
     await expect(banner(page)).to_be_visible()
+    await page.reload()
+    await expect(banner(page)).to_be_visible()
+    await expect(page).to_have_title("Side conversation: taxes · Ollim")
     async with scene.without_server():
         await expect(page.locator("#connection")).not_to_have_text("")
         await expect(banner(page)).to_be_visible()
         await end(scene, card)
+    await expect(page.locator("#fork")).to_be_hidden()
+    await page.reload()
+    await expect(messages(page)).to_have_count(2)
     await expect(page.locator("#fork")).to_be_hidden()
 
 

@@ -464,7 +464,7 @@ async def test_escape_leaves_each_field_with_nothing_typed_and_letters_are_keys_
         await expect(place.get_by_role("heading").first).to_be_visible()
         fields = await place.locator("input, select, textarea").all()
         # One after another of a form are alike.
-        for field in [each for each in fields if await each.is_visible()][:4]:
+        for field in [each for each in fields if await each.is_visible()][:3]:
             await field.focus()
             await expect(field).to_be_focused()
             await page.keyboard.press("Escape")
@@ -501,24 +501,24 @@ _FOCUS_ON = """(place, number) => {
 }"""
 
 
-@pytest.mark.parametrize("letter", "twrjmhsbv")
 async def test_the_focus_stays_on_the_same_thing_when_a_view_is_drawn_anew(
-    scene: PageScene, letter: str
+    scene: PageScene,
 ) -> None:
     """Enter would otherwise press something else than what was chosen."""
     fill(scene)
     page = await scene.open(width=390, height=844)
-    await go_to(page, letter)
-    place = page.locator("#panel" if letter == "t" else "#view")
-    await expect(place.get_by_role("heading", name=VIEWS[letter]).first).to_be_visible()
-    name = await page.locator("body").get_attribute("data-view") or ""
-    fake = getattr(scene.core.fakes, name.replace("-", "_"))
     moved = []
-    for number in await place.evaluate(_FIRST_OF_EACH_KIND):
-        await place.evaluate(_FOCUS_ON, number)
-        async with page.expect_response(f"**/api/panels/{name}?*"):
-            fake.change(fake.current)
-        await expect(place.locator(".content")).not_to_be_empty()
-        if await place.evaluate(_FOCUS_ON, None) != number:
-            moved.append(number)
+    for letter in "twrjmhsbv":
+        await go_to(page, letter)
+        place = page.locator("#panel" if letter == "t" else "#view")
+        await expect(place.get_by_role("heading", name=VIEWS[letter]).first).to_be_visible()
+        name = await page.locator("body").get_attribute("data-view") or ""
+        fake = getattr(scene.core.fakes, name.replace("-", "_"))
+        for number in await place.evaluate(_FIRST_OF_EACH_KIND):
+            await place.evaluate(_FOCUS_ON, number)
+            async with page.expect_response(f"**/api/panels/{name}?*"):
+                fake.change(fake.current)
+            await expect(place.locator(".content:visible")).not_to_be_empty()
+            if await place.evaluate(_FOCUS_ON, None) != number:
+                moved.append((name, number))
     assert moved == []

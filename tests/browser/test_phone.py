@@ -13,8 +13,9 @@ from devtools.doubles.phone import CODE, OFFER
 from devtools.localntfy.phone import Phone
 from devtools.localntfy.server import LocalNtfy
 from playwright.async_api import Browser, Locator, Page, expect
+from tests.browser.axe import wrong_now
 from tests.browser.scene import PageScene
-from tests.browser.test_views import go_to, wrong_now
+from tests.browser.test_views import go_to
 from tests.patience import patience
 from tests.stores import memory_stores
 from tests.web.scene import make_scene, running

@@ -109,7 +109,7 @@ async def test_a_failed_attempt_is_withdrawn_and_who_wants_no_movement_gets_whol
 async def test_a_cut_off_answer_stays_above_the_message_that_cut_it_off(
     scene: PageScene, page: Page
 ) -> None:
-    """A tab that opens in the middle sees all of it too."""
+    """A page that opens in the middle shows all of it too."""
     first = await scene.core.say("Tell me everything.", Author.OWNER)
     turn = scene.core.begin(first.id)
     await turn.show(ToolStarted("1", "Read", {"file_path": "a/b.md"}), TextStreamed("One\n\ntwo"))
@@ -119,16 +119,12 @@ async def test_a_cut_off_answer_stays_above_the_message_that_cut_it_off(
     await scene.core.say("Just the colour.", Author.OWNER)
     order = ["Tell me everything.", "One\ntwo", "Just the colour."]
     await expect(texts(page)).to_have_text(order, use_inner_text=True)
-
-    other = await scene.open()
-
-    await expect(texts(other)).to_have_text(order, use_inner_text=True)
-    await expect(other.get_by_role("button", name="1 step")).to_be_visible()
+    await page.reload()
+    await expect(texts(page)).to_have_text(order, use_inner_text=True)
+    await expect(page.get_by_role("button", name="1 step")).to_be_visible()
     await turn.show(TextStreamed(" and three"))
     order[1] += " and three"
-    for tab in (page, other):
-        await expect(texts(tab)).to_have_text(order, use_inner_text=True)
-    await other.close()
+    await expect(texts(page)).to_have_text(order, use_inner_text=True)
     await turn.end("One\n\ntwo and three", EndCause.INTERRUPTED)
     await scene.core.say("Blue.")
     order.append("Blue.")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, timedelta
-from typing import Literal
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.browser.axe import violations
+from tests.browser.axe import FORMS, wrong_now
 from tests.browser.scene import PageScene
-from tests.browser.test_looks import in_fork, show_everything
 from tests.web.views import (
     HOSTILE,
     full_day,
@@ -48,20 +46,6 @@ VIEWS = {
     "b": "USER.md",
     "v": "Older, from the history in git",
 }
-NARROW, WIDE = (390, 844), (1280, 900)
-FORMS: dict[Literal["light", "dark"], tuple[int, int]] = {"light": NARROW, "dark": WIDE}
-_WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
-    .some((one) => one.scrollWidth > one.clientWidth)"""
-# What a finger cannot hit well. What stands between words is as high as its line, and the small
-# tools of a message in the gap below it.
-SMALL = """() => [...document.querySelectorAll(
-        "button:not(.link, .quote), summary, input, select, textarea, #views > *")]
-    .filter((one) => !one.closest("article :is(.actions, .code)"))
-    .map((one) => one.type === "checkbox" ? one.closest("label") : one)
-    .filter((one) => one.checkVisibility({visibilityProperty: true}))
-    .map((one) => [one.getBoundingClientRect(), one.outerHTML.slice(0, 200)])
-    .filter(([{width, height}]) => width < 44 || height < 44)
-    .map(([{width, height}, html]) => [width, height, html])"""
 _FOLD_OUT = """() => document.querySelectorAll("#view details, #panel details")
     .forEach((one) => { one.open = true; })"""
 
@@ -94,23 +78,6 @@ async def go_to(page: Page, letter: str) -> None:
     await page.keyboard.press(letter)
 
 
-async def wrong_now(page: Page) -> list[object]:
-    """What is wrong with the page as it is, narrow and light, and wide and dark.
-
-    Sizes change what stands where, and schemes the colours: two more forms would mix these.
-    """
-    problems: list[object] = []
-    for scheme, (width, height) in FORMS.items():
-        await page.emulate_media(color_scheme=scheme)
-        await page.set_viewport_size({"width": width, "height": height})
-        role = "main" if width == NARROW[0] else "complementary"
-        await expect(page.locator("#panel")).to_have_attribute("role", role)
-        found = [*await violations(page), *await page.evaluate(SMALL)]
-        found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
-        problems += [(page.url, width, scheme, each) for each in found]
-    return problems
-
-
 async def test_every_view_is_right_narrow_and_wide(scene: PageScene) -> None:
     fill(scene)
     page = await scene.open()
@@ -121,7 +88,8 @@ async def test_every_view_is_right_narrow_and_wide(scene: PageScene) -> None:
         await expect(heading).to_be_visible()
         # What is folded shows nothing that is not there when it is open.
         await page.evaluate(_FOLD_OUT)
-        problems += await wrong_now(page)
+        # The conversation and a view stand for the wide frame of all.
+        problems += await wrong_now(page, by_axe_in=[*FORMS] if letter in "cw" else ["light"])
     assert problems == []
 
 
@@ -163,12 +131,3 @@ async def test_a_refusal_stays_when_the_view_is_drawn_anew(scene: PageScene) -> 
     changes.change(replace(full_list(), older=()))
     await expect(page.get_by_role("heading", name="Older")).to_have_count(0)
     await expect(page.get_by_role("alert").get_by_text("It was undone before.")).to_be_visible()
-
-
-async def test_the_conversation_with_everything_in_it_is_right_narrow_and_wide(
-    scene: PageScene, page: Page
-) -> None:
-    """In a side conversation, which shows all that the main one shows, and more."""
-    await show_everything(scene, page)
-    await in_fork(scene, page)
-    assert await wrong_now(page) == []

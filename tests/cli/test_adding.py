@@ -8,7 +8,7 @@ import string
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
@@ -271,22 +271,25 @@ def test_a_new_file_holds_only_what_was_said(terminal: Terminal) -> None:
     )
 
 
-@settings(max_examples=15, deadline=None)
-@given(message=st.text(min_size=1).filter(str.strip), description=st.text(string.printable))
-def test_whatever_is_written_is_read_back(message: str, description: str) -> None:
+def test_whatever_is_written_is_read_back(terminal: Terminal) -> None:
     """A text that cannot be written is refused."""
-    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", "")
-        terminal = Terminal(Path(home))
-        terminal.make_directory()
+    terminal.make_directory()
+    numbers = count()
+
+    @settings(max_examples=15, deadline=None)
+    @given(message=st.text(min_size=1).filter(str.strip), description=st.text(string.printable))
+    def is_read_back(message: str, description: str) -> None:
+        name = f"x{next(numbers)}"
         words = (f"--message={message}", f"--description={description}", "--in", "1h")
-        answer = terminal.run("reminder", "add", *words, "--id", "x")
+        answer = terminal.run("reminder", "add", *words, "--id", name)
         if message == "-" or answer.code == 2:
             assert answer.out == ""
             return
-        shown = terminal.json("reminder", "show", "x")
+        shown = terminal.json("reminder", "show", name)
         assert shown["message"] == message.strip()
         assert shown["description"] == " ".join(description.split())
+
+    is_read_back()
 
 
 @contextmanager

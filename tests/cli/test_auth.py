@@ -12,16 +12,12 @@ pytestmark = pytest.mark.real_engine
 NOT_SIGNED_IN = "Not signed in. Run `ollim-bot auth login`.\n"
 
 
-def test_whoever_is_not_signed_in_is_told_how(terminal: Terminal) -> None:
-    assert terminal.refused("auth", "status", code=3) == NOT_SIGNED_IN
-    assert not terminal.paths.root.exists()
-
-
-def test_programs_are_told_too(terminal: Terminal) -> None:
+def test_whoever_is_not_signed_in_is_told_how_and_so_are_programs(terminal: Terminal) -> None:
     code, out, err = terminal.run("auth", "status", "--json")
     assert (code, err) == (3, NOT_SIGNED_IN)
     nobody = {"signed_in": False, "method": "none", "account": None, "plan": None}
     assert json.loads(out) == nobody
+    assert not terminal.paths.root.exists()
 
 
 def test_a_key_counts_wherever_it_is_set(terminal: Terminal) -> None:

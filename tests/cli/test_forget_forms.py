@@ -28,7 +28,6 @@ NOW = SUNDAY.replace(second=7, microsecond=330_745)
 # Each with the word that may be nowhere afterwards.
 SENTENCES = {
     'Quokkafeld sagt "Zwetschgenkönigin" heimlich Sauerampfer': "zwetschgenkönigin",
-    normalize("NFD", "Quokkafeld sagt Zwetschgenkönigin"): "zwetschgenkönigin",
     "昨日から胃潰瘍で通院しています": "胃潰瘍で通院",
     "🦘 Ella's «Crème-brûlée» \\ is 👨‍👩‍👧 secret": "brûlée",
     "İpek'in ağrısı ŞUBATTA geçti": "ağrısı",

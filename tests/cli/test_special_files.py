@@ -54,14 +54,6 @@ def test_settings_that_are_no_file_are_one_sentence_and_exit_code_2(
 
 
 @pytest.mark.real_process
-def test_the_bot_itself_does_not_wait_for_its_settings(terminal: Terminal) -> None:
-    os.mkfifo(terminal.home / ".env")
-    answer = answered(terminal)
-    assert answer.code == 2
-    assert len(answer.err.splitlines()) == 1
-
-
-@pytest.mark.real_process
 def test_no_file_of_the_data_directory_can_hold_up_a_command(terminal: Terminal) -> None:
     """All files are pipes at the same time, wherever a pipe can be."""
     terminal.environ["OLLIM_MODEL"] = "offline"  # the login is looked at elsewhere

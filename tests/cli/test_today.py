@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from tests.cli.terminal import BERLIN, SUNDAY, Terminal
+from tests.cli.terminal import SUNDAY, Terminal
 
-from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import open_data
-from ollim_bot.cli.tasks import task_list
-from ollim_bot.domain.day import DayLine, day_of, gauge
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import Answer, Occurrence
-from ollim_bot.domain.quiet import QuietSettings
 from ollim_bot.store.transaction import Transaction
 
 HOUR = timedelta(hours=1)
@@ -116,60 +110,3 @@ def test_tasks_that_cannot_be_read_do_not_hide_the_day(terminal: Terminal) -> No
     answer = terminal.run("today")
     assert (answer.code, answer.out.splitlines()[0]) == (0, "Today, Sun 15 Nov")
     assert "is not a file. Move it away." in answer.err
-
-
-def test_the_page_shows_the_same_day(terminal: Terminal) -> None:
-    """The panel is made of what `--json` prints, group by group and in its order."""
-    terminal.done("reminder", "add", "-m", "make tea", "--in", "1h")
-    terminal.done("reminder", "add", "-m", "next week", "--in", "7d")
-    terminal.done("routine", "add", "-m", "stretch", "--cron", "0 * * * *")
-    terminal.write("tasks.md", "- [ ] later (due 2026-11-16)\n- [ ] rent (due 2026-11-14)\n")
-    items = [
-        due("a", "drink water", 3),
-        due("g", "take out the bins", 1),
-        due("b", "call mum", 2).answered(Answer.DONE, SUNDAY - HOUR, "web"),
-        due("c", "bins", 1).answered(Answer.SNOOZED, SUNDAY - HOUR, "web", SUNDAY + HOUR, "d"),
-    ]
-
-    def step(tx: Transaction) -> None:
-        for each in items:
-            tx.due_items.put(each)
-
-    terminal.keep(step)
-    printed = terminal.json("today")
-
-    caller = Caller(terminal.environ, terminal.home, lambda: SUNDAY)
-    data = open_data(caller)
-    jobs = [*data.jobs(JobKind.REMINDER), *data.jobs(JobKind.ROUTINE)]
-    midnight = SUNDAY.replace(hour=0, minute=0)
-    day = data.read(
-        lambda tx: day_of(
-            tx.due_items.open(),
-            tx.due_items.answered_since(midnight),
-            [each for each in jobs if isinstance(each, Reminder | Routine)],
-            tx.skips.get(),
-            SUNDAY,
-            (),
-            task_list(data, caller).tasks(),
-            (),
-            QuietSettings(BERLIN),
-            gauge(tx.budget.get(), 0, SUNDAY),
-        )
-    )
-    assert day is not None
-
-    def shown(lines: Sequence[DayLine]) -> list[tuple[str, str]]:
-        return [(each.title, each.at.isoformat() if each.at else "") for each in lines]
-
-    following = [day.next] if day.next else []
-    coming = sorted([*following, *day.later], key=lambda each: each.at or SUNDAY)
-    assert shown(coming) == [(one["title"], one["at"]) for one in printed["next"]]
-    assert shown(day.overdue) == [(one["title"], one["due"]) for one in printed["overdue"]]
-    for lines, name in ((day.done, "done"), (day.put_off, "put_off")):
-        assert [each.at.isoformat() for each in lines if each.at] == [
-            one["answered_at"] for one in printed[name]
-        ]
-        pairs = zip(lines, printed[name], strict=True)
-        assert all(one["title"] in line.title for line, one in pairs)
-    assert [each.title for each in day.tasks] == ["rent · overdue since yesterday"]
-    assert [one["title"] for one in printed["tasks"]] == ["rent"]

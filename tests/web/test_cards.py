@@ -14,7 +14,7 @@ from tests.web.markdown_texts import HOSTILE_HTML, TEXTS
 from tests.web.scene import Scene
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
-from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.surfaces.web import frames as texts
 from ollim_bot.surfaces.web.frames import plain, render
@@ -96,12 +96,6 @@ async def test_a_long_card_comes_whole(scene: Scene, browser: Browser) -> None:
     await said(scene, TEA._replace(description="word " * 800))
     [shown] = (await browser.get("/api/messages")).json["messages"]
     assert TextContent(shown["card"]["html"]).text.split() == ["word"] * 800
-
-
-async def test_a_background_message_names_its_job(scene: Scene, browser: Browser) -> None:
-    await scene.reception.say("Good morning.", Author.BACKGROUND, job="Morning briefing")
-    [shown] = (await browser.get("/api/messages")).json["messages"]
-    assert shown["job"] == "Morning briefing"
 
 
 async def test_a_click_is_answered_and_uses_the_button_up_in_every_tab(

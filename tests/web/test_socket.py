@@ -270,15 +270,6 @@ async def test_what_is_shown_before_anybody_serves_is_no_error(tmp_path: Path) -
         assert (await tab.until("ended"))["turn"] == turn.start.turn
 
 
-async def test_every_tab_knows_what_does_not_work_elsewhere(scene: Scene, browser: Browser) -> None:
-    trouble = "Discord cannot be reached now."
-    async with browser.tab() as (tab, _):
-        await scene.reception.change(trouble=trouble)
-        assert (await tab.until("status"))["status"]["trouble"] == trouble
-        async with browser.tab() as (_, hello):
-            assert hello["status"]["trouble"] == trouble
-
-
 async def test_every_tab_knows_the_fork_and_what_was_said_in_it(
     scene: Scene, browser: Browser
 ) -> None:
