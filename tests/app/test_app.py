@@ -243,7 +243,7 @@ async def test_the_owner_of_an_older_directory_is_told_once_of_no_daily_limit(
         async with running(App(settings(tmp_path), adapters)):
             await until(lambda: surface.receptions)
             for _ in range(5):
-                await clock.advance(600)
+                await clock.advance(3)
                 await asyncio.sleep(0.01)
             notices = surface.posted_by(Author.PROGRAM)
             told.append([text for text in notices if "no daily limit" in text])
