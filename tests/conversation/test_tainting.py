@@ -123,13 +123,6 @@ async def test_it_stands_in_the_log_as_what_it_is() -> None:
         assert at.changes == ["created"]
 
 
-async def test_a_reminder_can_be_set_all_the_same() -> None:
-    async with talking(ScriptedEngine().then(REMIND, Says("Set."))) as at:
-        await forward(at, "The doctor is at five.")
-        assert refusals(at) == []
-        assert [each.spec.message for each in _reminders(at)] == ["drink"]
-
-
 async def test_words_that_wait_together_with_a_forward_do_not_vouch_for_it() -> None:
     engine = ScriptedEngine().then(Waits()).then(PROFILE, Says("I see."))
     async with talking(engine) as at:
@@ -186,17 +179,6 @@ async def test_what_is_read_around_a_compaction_counts_after_it(
             await at.quiet()
         await at.ask("what is new?")
         assert at.store.query(lambda tx: tx.marks.of(new)) == ("web page news.example",)
-
-
-async def test_a_turn_that_a_crash_cut_off_goes_on_tainted() -> None:
-    engine = ScriptedEngine().then(Waits()).then(PROFILE, Says("Done."))
-    async with talking(engine) as at:
-        await at.send("Write it down.", "m1", untrusted=FORWARD)
-        await at.until(lambda: engine.prompts)
-    async with talking(engine, stores=at.stores) as again:
-        await again.quiet()
-        assert refusals(again) == [REFUSAL]
-        assert again.ends == {"m1": InputEnd.ANSWERED}
 
 
 async def test_a_button_says_nothing_that_the_owner_wrote() -> None:

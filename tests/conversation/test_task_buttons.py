@@ -130,17 +130,6 @@ async def test_two_clicks_at_once_are_one() -> None:
         assert len(titles(tasks)) == 2
 
 
-async def test_the_buttons_and_the_undo_survive_a_restart() -> None:
-    tasks = listed()
-    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
-        await at.chat.command("web", "/tasks")
-    async with scene(ScriptedEngine(), stores=at.stores, tasks=lambda: tasks) as again:
-        await again.press("Done", line=1)
-    async with scene(ScriptedEngine(), stores=at.stores, tasks=lambda: tasks) as third:
-        assert (await third.press("Undo")).text == ""
-        assert "call mum" in titles(tasks)
-
-
 async def test_after_ten_minutes_the_undo_is_gone() -> None:
     tasks = listed()
     async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
