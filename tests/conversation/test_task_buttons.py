@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any, TypeVar
 
@@ -180,6 +180,12 @@ class CutTasks(MemoryTasks):
     def restore(self, deleted: DeletedTask) -> Task:
         again = deleted.task._replace(id=f"{deleted.task.id}-again")
         return self._changing(lambda: self._put(again))
+
+    def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
+        return self._changing(lambda: super(CutTasks, self).add_steps(steps, task_id, title))
+
+    def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
+        return self._changing(lambda: super(CutTasks, self).remove_open(task_ids))
 
     def _changing(self, change: Callable[[], T]) -> T:
         self._left -= 1
