@@ -155,6 +155,14 @@ async def test_what_does_not_concern_a_channel_is_no_part_of_what_it_missed() ->
     assert len(scene.log) == 3
 
 
+async def test_what_all_channels_refuse_is_given_back_once() -> None:
+    scene, one, other = two()
+    one.refusal = other.refusal = "It is closed."
+    async with scene.running() as outbox:
+        await refused(scene, outbox)
+    assert (scene.budget.daily_used, len(scene.told)) == (0, 2)
+
+
 async def received(
     scene: DeliveryScene,
     outbox: RunningDelivery,

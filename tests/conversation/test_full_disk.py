@@ -10,7 +10,7 @@ from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.crashing import StepCounter, crashing_stores
 from tests.conversation.failing_stores import UnreadableConfigStore
 from tests.conversation.scene import NOW, Scene, plain_spec, scene
-from tests.conversation.transcript_engine import WRITE, TranscriptEngine
+from tests.conversation.transcript_engine import ANSWER, WRITE, TranscriptEngine
 from tests.crashes.restarted_bot import RestartedBot, check_answered
 from tests.stores import memory_stores, on_store
 
@@ -82,6 +82,18 @@ async def test_wherever_the_disk_is_full_the_message_is_answered_once_when_there
         await bot.send_another()
         check_answered(bot, f"full at write {full_at}: {disk.steps[full_at - 1]}")
     assert has_waited > 2
+
+
+async def test_a_message_that_cannot_be_kept_is_refused_with_a_sentence() -> None:
+    engine, disk = TranscriptEngine(), FullDisk(1)
+    stores = memory_stores(NOW)
+    async with scene(engine, stores=crashing_stores(stores, disk)) as at:
+        with pytest.raises(StorageError, match="No space left on device"):
+            await at.send(WRITE, "m1")
+        assert (list(at.rows), at.log) == ([], [])
+        disk.has_room = True
+        assert await at.ask(WRITE, "m1") == ANSWER
+        assert at.ends == {"m1": InputEnd.ANSWERED}
 
 
 async def test_settings_that_cannot_be_read_hold_up_no_message() -> None:

@@ -261,6 +261,16 @@ async def test_a_refused_payment_sends_and_writes_nothing() -> None:
     assert scene.spent == (0, 0, 0)
 
 
+@pytest.mark.parametrize("kind", [RunKind.FORK, RunKind.BACKGROUND, RunKind.ISOLATED])
+async def test_a_reply_to_what_a_fork_said_finds_its_session(kind: RunKind) -> None:
+    scene, message = DeliveryScene(), ping()
+    async with scene.running() as outbox:
+        await outbox.send(message, run_of(kind))
+    assert scene.recorded == [(int(message.id), FORK, PARENT)]
+    known = scene.store.run(lambda tx: tx.fork_messages.get())
+    assert [each.ts for each in known] == [NOW.timestamp()]
+
+
 async def test_what_the_main_session_says_is_no_message_of_a_fork() -> None:
     scene = DeliveryScene()
     async with scene.running() as outbox:

@@ -181,6 +181,17 @@ async def test_what_is_read_around_a_compaction_counts_after_it(
         assert at.store.query(lambda tx: tx.marks.of(new)) == ("web page news.example",)
 
 
+async def test_a_turn_that_a_crash_cut_off_goes_on_tainted() -> None:
+    engine = ScriptedEngine().then(Waits()).then(PROFILE, Says("Done."))
+    async with talking(engine) as at:
+        await at.send("Write it down.", "m1", untrusted=FORWARD)
+        await at.until(lambda: engine.prompts)
+    async with talking(engine, stores=at.stores) as again:
+        await again.quiet()
+        assert refusals(again) == [REFUSAL]
+        assert again.ends == {"m1": InputEnd.ANSWERED}
+
+
 async def test_a_button_says_nothing_that_the_owner_wrote() -> None:
     """Its prompt was made by the agent, perhaps when it had read the forward."""
     async with talking() as at:

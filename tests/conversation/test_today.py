@@ -106,6 +106,13 @@ async def test_today_has_what_waits_what_comes_and_what_was_answered() -> None:
         ]
 
 
+async def test_an_empty_day_says_so() -> None:
+    async with scene(scripted()) as at:
+        card = shown(at, await today(at))
+        assert card.description == "Nothing waits for you, and nothing more comes today."
+        assert card.lines == ()
+
+
 async def test_the_message_follows_answers_jobs_and_runs() -> None:
     async with scene(scripted()) as at:
         put(at, item(WATER, NOW - HOUR))

@@ -255,6 +255,15 @@ async def test_a_clock_that_was_set_back_does_not_keep_it_open() -> None:
         assert engine.prompts[-1].startswith("[fork-timeout] ")
 
 
+async def test_a_clock_that_was_set_back_while_nobody_spoke_does_not_either() -> None:
+    async with fork_scene(engine := scripted("Rome.", "Still here.")) as at:
+        await at.enter("Rome")
+        at.scene.clock.jump(-24 * 60 * MINUTE)
+        await passes(at, 10)
+        await passes(at, 10)
+        await at.scene.until(lambda: len(engine.prompts) == 2)
+
+
 async def test_it_goes_on_to_be_idle_over_a_restart() -> None:
     engine = ScriptedEngine().answers("Rome.", "Still here.")
     async with fork_scene(engine) as at:
@@ -273,6 +282,18 @@ async def test_it_goes_on_to_be_idle_over_a_restart() -> None:
 READ_ONLY = "RECENT BACKGROUND UPDATES (read-only — main session will also see these)"
 
 FOR_MAIN = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
+
+
+async def test_one_that_was_left_open_overnight_is_asked_first() -> None:
+    engine = ScriptedEngine().answers("Rome.", "Still here.")
+    async with fork_scene(engine) as at:
+        await at.enter("Rome")
+        stores, clock = at.scene.stores, at.scene.clock
+    await clock.advance(600 * MINUTE)
+    async with fork_scene(engine, stores=stores, clock=clock) as at:
+        await passes(at, 0)
+        await at.scene.until(lambda: len(engine.prompts) == 2)
+        assert at.fork is not None
 
 
 async def test_a_fork_is_shown_each_update_once_and_main_sees_it_afterwards() -> None:
