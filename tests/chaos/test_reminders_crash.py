@@ -28,7 +28,7 @@ from ollim_bot.store.transaction import Transaction
 pytestmark = pytest.mark.chaos
 
 PING = "mcp__discord__ping_user"
-MOST_KILLS_IN_A_ROW = 2
+KILLS_IN_A_ROW = 2
 LONGEST_RUN = 2.0
 SECONDS_OF_A_ROUND = 10
 ANSWER = Reply((Say("It will be a long answer, so that you are busy for a while."),), pace=0.1)
@@ -88,7 +88,7 @@ class RemindersCrashScene:
     async def run_round(self) -> None:
         """Some runs that end in a crash, then one in which all reminders have to come."""
         self.model.is_healthy = False
-        for _ in range(self.rng.randint(1, MOST_KILLS_IN_A_ROW)):
+        for _ in range(KILLS_IN_A_ROW):
             self.order_reminders(self.rng.randint(2, 4))
             if self.rng.random() < 0.4:
                 await self.bot.say("Tell me something.")
