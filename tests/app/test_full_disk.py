@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
+import resource
+import signal
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,12 +16,14 @@ from devtools.doubles.engine import ScriptedEngine
 from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import NOW, running, settings, until
+from tests.e2e import fork_server
 from tests.patience import patience
 from tests.ports import unused_port
 from tests.scheduling.scene import opened_store
 from tests.scheduling.test_full_disk import FullableDisk
 
 from ollim_bot.app.app import Adapters, App
+from ollim_bot.cli.main import run
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -80,24 +84,29 @@ async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path)
     database.run(lambda tx: change_provider(tx, "offline"))
     database.close()
     port = unused_port()
-    process = await asyncio.create_subprocess_exec(
-        *("sh", "-c", 'ulimit -f 0; exec "$0" -m ollim_bot', sys.executable),
-        cwd=tmp_path,
-        env=environment(tmp_path, port),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    assert process.stdout is not None
+    output, said = tmp_path / "output", b""
+    # What it says must not be a file, which takes nothing either.
+    os.mkfifo(output)
+    heard = os.open(output, os.O_RDONLY | os.O_NONBLOCK)
+    process = await fork_server.start_bot(tmp_path, environment(tmp_path, port), output, limited)
     try:
         async with asyncio.timeout(patience()):
-            said = (await process.stdout.readuntil(b"is running")).decode()
-            assert "ollim.db could not be" in said
-            process.terminate()
+            while b"is running" not in said:
+                with suppress(BlockingIOError):
+                    said += os.read(heard, 65_536)
+                await asyncio.sleep(0.01)
+            assert b"ollim.db could not be" in said
+            process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+        os.close(heard)
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    run()
 
 
 def environment(home: Path, port: int) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine
 from devtools.doubles.surface import RecordingSurface
+from tests.app.test_app import until
 from tests.patience import patience
 
 from ollim_bot import __version__
@@ -64,14 +64,6 @@ class SurfaceAfterUpdate(RecordingSurface):
         record = read_update(self._paths)
         self.begun_in = None if record is None else record.phase
         await super().run(reception)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not come to that")
 
 
 async def test_a_trial_takes_runs_and_delivers_nothing_and_the_next_start_does_all(

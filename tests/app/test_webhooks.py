@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from devtools.doubles.engine import ScriptedEngine
 from devtools.doubles.surface import RecordingSurface
+from tests.app.test_app import until
 from tests.patience import patience
 from tests.ports import unused_port
 from tests.webhooks.calls import HookAnswer, bearer, call
@@ -69,14 +70,6 @@ class WebhookBot:
             except OSError:
                 pass
             await asyncio.sleep(0.02)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    for _ in range(int(patience() / 0.02)):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("it did not come to that")
 
 
 async def test_hooks_are_known_from_the_first_answer_on_and_followed_afterwards(

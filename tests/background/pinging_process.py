@@ -1,9 +1,9 @@
-"""A program that runs one background run for each line of its input; each run pings."""
+"""A program that runs one background run in each round, as soon as it may; each run pings."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import time
 from pathlib import Path
 
 from devtools.doubles.clock import ManualClock
@@ -28,12 +28,9 @@ async def _run(stores: Stores, root: Path, name: str) -> str:
     return state.value
 
 
-def main(root: str, *_: str) -> None:
-    stores = DataDirectory(Path(root)).open(QuickDisk())
-    print("ready", flush=True)
-    for line in sys.stdin:
-        print(asyncio.run(_run(stores, Path(root), line.strip())), flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def main(root: Path, name: str, rounds: int) -> None:
+    stores = DataDirectory(root).open(QuickDisk())
+    for number in range(rounds):
+        while not (root.parent / f"go-{number}").exists():
+            time.sleep(0.001)
+        print(asyncio.run(_run(stores, root, f"{name}-{number}")), flush=True)

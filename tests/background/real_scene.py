@@ -115,13 +115,6 @@ def as_bytes(value: object) -> bytes:
     return json.dumps(_unmarked(value), ensure_ascii=False).encode()
 
 
-def instructions(request: ModelRequest) -> list[bytes]:
-    """The system prompt without the billing line, which differs in each conversation."""
-    system = request.body["system"]
-    assert isinstance(system, list)
-    return [each for each in map(as_bytes, system) if b"x-anthropic-billing-header" not in each]
-
-
 def history(request: ModelRequest) -> list[bytes]:
     messages = request.body["messages"]
     assert isinstance(messages, list)

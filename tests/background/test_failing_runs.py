@@ -8,15 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 from devtools.doubles.engine import CallsTool, Fails, Says, Waits
-from tests.background.scene import (
-    MAIN,
-    WatchedEngine,
-    background_scene,
-    ping,
-    reminder,
-    report,
-    routine,
-)
+from tests.background.scene import WatchedEngine, background_scene, ping, report, routine
 from tests.conversation.failing_stores import FailingOnceStore
 from tests.conversation.scene import InlineExecutor
 
@@ -139,12 +131,6 @@ async def test_the_limit_is_the_one_that_is_set() -> None:
         assert await running is OccurrenceState.TIMED_OUT
 
 
-async def test_a_run_that_ends_in_time_leaves_no_alarm() -> None:
-    async with background_scene(WatchedEngine()) as scene:
-        await scene.run(routine())
-        assert scene.clock.sleeping == 0
-
-
 async def test_waiting_for_a_place_does_not_count_as_running() -> None:
     async with background_scene(WatchedEngine().then(Waits()).then(Waits())) as scene:
         scene.configure(bg_concurrency=1)
@@ -230,24 +216,6 @@ async def test_settings_that_cannot_be_read_are_the_defaults() -> None:
         assert await scene.run(routine()) is OccurrenceState.DONE
 
 
-async def test_stopping_the_bot_cuts_a_run_off() -> None:
-    engine = WatchedEngine().then(report("Half of it."), Waits())
-    async with background_scene(engine) as scene:
-        running = scene.start(reminder())
-        await scene.until(lambda: scene.pending)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert scene.states == ["running", "cut_off"]
-        facts = scene.rows[-1].facts
-        assert facts["report"] == "Half of it."
-        assert facts["tools"] == ["mcp__discord__report_updates"]
-        assert facts["error"] == "the bot was stopped in the middle of it."
-        assert engine.closed == engine.opened
-        assert await scene.told() == []
-        assert scene.clock.sleeping == 0
-
-
 @pytest.mark.parametrize("steps_of_run", [(ping(), report()), (ping(),)], ids=["", "no report"])
 async def test_stopping_at_any_moment_leaves_one_last_row_or_none_at_all(
     steps_of_run: tuple[CallsTool, ...],
@@ -270,15 +238,6 @@ async def test_stopping_at_any_moment_leaves_one_last_row_or_none_at_all(
             if not running.cancelled():
                 break
     assert seen == {(), ("running", "cut_off"), ("running", "done")}
-
-
-async def test_main_goes_on_while_a_run_is_going() -> None:
-    engine = WatchedEngine().then(Waits())
-    async with background_scene(engine) as scene:
-        _ = scene.start(routine())
-        await scene.until(lambda: engine.open_now)
-        assert engine.opened[0].spec.resume != MAIN
-        assert scene.stores.session.read() is None
 
 
 async def test_what_a_call_did_is_known_even_if_the_run_was_stopped_in_it() -> None:

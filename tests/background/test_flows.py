@@ -1,21 +1,17 @@
-"""Whole background runs: what reaches the owner, and what is left behind.
-
-The real engine runs where its program or its record has a part in the promise.
-"""
+"""Whole background runs: what reaches the owner, and what is left behind."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-import pytest
 from tests.background.real_scene import PING, REPORT, RealScene, calls
-from tests.background.scene import Scene, reminder, routine
+from tests.background.scene import reminder, routine
 from tests.engine.scene import spoken
 
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.offline.server import Hang, Reply
+from ollim_bot.offline.server import Reply
 
 BANK = calls(PING, message="The bank wrote.")
 
@@ -32,34 +28,10 @@ async def pinging(at: RealScene, **fields: Any) -> asyncio.Task[OccurrenceState]
     return task
 
 
-def recorded(scene: Scene) -> list[str]:
-    """The sessions in which replies to the run's messages are answered."""
-    return [record.fork_session_id for record in scene.store.run(lambda tx: tx.fork_messages.get())]
-
-
 async def test_a_blocked_report_is_refused_with_what_to_do(in_process: RealScene) -> None:
     in_process.model.then(one_report("Psst."))
     await in_process.scene.run(routine(update_main_session=ReportMode.BLOCKED))
     assert in_process.results() == ["This job may not report to the main session. End without it."]
-
-
-@pytest.mark.real_engine
-async def test_a_run_that_takes_too_long_is_ended_told_and_its_ping_can_be_answered(
-    real: RealScene,
-) -> None:
-    real.model.then(BANK, Hang())
-    scene = real.scene
-    running = scene.start(routine())
-    await real.model.seen(2)
-    await scene.clock.advance(1800)
-    assert await running is OccurrenceState.TIMED_OUT
-    await real.until_no_processes()
-    assert recorded(scene) == [scene.end.facts["session"]]
-    assert scene.end.facts["pings"] == [scene.surface.posts[0].id]
-    assert await scene.told() == [
-        "“Morning mail” did not work: it took longer than 30 min and was stopped."
-    ]
-    assert await scene.told() == []
 
 
 async def test_a_ping_while_the_owner_is_answered_is_refused_and_told_to_the_agent(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import select
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import IO
 
 import pytest
+from tests.background.pinging_process import main
 from tests.background.real_scene import PING, RealScene, calls
 from tests.background.scene import Scene, routine
+from tests.e2e import fork_server
+from tests.patience import patience
 from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.domain.jobs import ReportMode
@@ -22,51 +21,10 @@ from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.store.transaction import Transaction
 
 ROUNDS = 5
-TIMEOUT = 180.0
 
 
-class PingingProcess:
-    def __init__(self, root: Path, name: str) -> None:
-        self.name = name
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.background.pinging_process", str(root), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def tell(self, word: str) -> None:
-        stdin = _pipe(self.process.stdin)
-        stdin.write(f"{word}\n")
-        stdin.flush()
-
-    def answer(self) -> str:
-        """The next line of its output; empty if the process has ended."""
-        stdout = _pipe(self.process.stdout)
-        assert select.select([stdout], [], [], TIMEOUT)[0], f"{self.name} does not answer"
-        return stdout.readline().strip()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait(10)
-        _pipe(self.process.stdout).close()
-        _pipe(self.process.stdin).close()
-
-
-def _pipe(pipe: IO[str] | None) -> IO[str]:
-    assert pipe is not None
-    return pipe
-
-
-@contextmanager
-def two_processes(root: Path) -> Iterator[list[PingingProcess]]:
-    both = [PingingProcess(root, name) for name in ("a", "b")]
-    try:
-        assert [each.answer() for each in both] == ["ready", "ready"]
-        yield both
-    finally:
-        for each in both:
-            each.end()
+def lines_of(output: Path) -> int:
+    return output.read_text().count("\n") if output.exists() else 0
 
 
 def leave_one_token(tx: Transaction) -> None:
@@ -96,16 +54,30 @@ async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(in_process: R
 
 
 @pytest.mark.real_process
-def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(tmp_path: Path) -> None:
+async def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
+    tmp_path: Path,
+) -> None:
     data = DataDirectory(tmp_path / "data")
-    stores = data.open(QuickDisk())
-    with two_processes(data.paths.root) as both:
-        for number in range(ROUNDS):
-            stores.state.run(leave_one_token)
-            for each in both:
-                each.tell(f"{each.name}-{number}")
-            assert [each.answer() for each in both] == ["done", "done"]
-            assert stores.state.query(lambda tx: tx.budget.get()).available < 1
+    stores, root = data.open(QuickDisk()), data.paths.root
+    said_by = {name: tmp_path / f"{name}.out" for name in ("a", "b")}
+    processes = [
+        await fork_server.start_bot(tmp_path, {}, output, partial(main, root, name, ROUNDS))
+        for name, output in said_by.items()
+    ]
+    try:
+        async with asyncio.timeout(patience()):
+            for number in range(ROUNDS):
+                stores.state.run(leave_one_token)
+                (tmp_path / f"go-{number}").touch()
+                while any(lines_of(each) <= number for each in said_by.values()):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                assert stores.state.query(lambda tx: tx.budget.get()).available < 1
+            assert [await each.wait() for each in processes] == [0, 0]
+    finally:
+        for each in processes:
+            each.send_signal(signal.SIGKILL)
+            await each.wait()
+    assert [each.read_text() for each in said_by.values()] == ["done\n" * ROUNDS] * 2
     rows = [row for row in stores.ledger.read().entries if row.state == "done"]
     pinged = [row.facts["job"] for row in rows if "pings" in row.facts]
     refused = [row.facts["job"] for row in rows if "refused_pings" in row.facts]

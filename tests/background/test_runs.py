@@ -421,22 +421,6 @@ async def test_a_raised_setting_counts_from_the_next_job_on() -> None:
     assert inside == 4
 
 
-async def test_who_gives_up_in_the_moment_of_being_called_passes_the_place_on() -> None:
-    slots = Slots()
-
-    async def one() -> None:
-        async with slots.slot((0, 0.0), 1):
-            pass
-
-    async with slots.slot((0, 0.0), 1):
-        called, waiting = asyncio.create_task(one()), asyncio.create_task(one())
-        await asyncio.sleep(0)
-    called.cancel()
-    async with asyncio.timeout(60):
-        await asyncio.gather(called, return_exceptions=True)
-        await waiting
-
-
 @settings(max_examples=examples(1.5), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), st.booleans()), max_size=12),
@@ -523,8 +507,12 @@ async def test_after_twenty_seconds_it_is_cut_off_and_the_ledger_says_so() -> No
             await closed
         assert running.cancelled()
         assert scene.states == ["running", "cut_off"]
-        assert scene.rows[-1].facts["report"] == "Half of it."
-        assert engine.open_now == []
+        facts = scene.rows[-1].facts
+        assert facts["report"] == "Half of it."
+        assert facts["tools"] == ["mcp__discord__report_updates"]
+        assert facts["error"] == "the bot was stopped in the middle of it."
+        assert engine.closed == engine.opened
+        assert scene.clock.sleeping == 0
         assert await scene.told() == []
 
 

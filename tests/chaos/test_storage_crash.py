@@ -22,7 +22,7 @@ from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_folder import JobFileIndex, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS
 
-pytestmark = [pytest.mark.chaos, pytest.mark.real_process]
+pytestmark = [pytest.mark.chaos, pytest.mark.minutes, pytest.mark.real_process]
 
 # Bounds for a slow machine: rounds are added until there are enough writes.
 FEWEST_WRITES, MOST_ROUNDS = 50, 20

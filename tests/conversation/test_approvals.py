@@ -188,21 +188,6 @@ async def test_the_first_answer_counts_and_the_second_is_told(scene: ApprovalSce
     await scene.until(lambda: outcome(scene.cards[0]) == "Refused.")
 
 
-async def test_a_click_that_comes_after_the_outcome_does_not_replace_it(
-    scene: ApprovalScene,
-) -> None:
-    """The second click was made on the card before it showed the answer."""
-    (asking,) = await scene.asked()
-    (before,) = scene.shown
-    await scene.click("once")
-    assert await scene.within(asking) is None
-    await scene.until(lambda: outcome(scene.cards[0]) == "Allowed once.")
-    for _ in range(20):  # until the question is forgotten, and after it
-        late = await scene.approvals.answer("web", before, button(before, "no"))
-        assert late.is_error
-    assert outcome(scene.cards[0]) == "Allowed once."
-
-
 async def test_no_answer_counts_while_another_one_is_being_written_down(
     scene: ApprovalScene,
 ) -> None:

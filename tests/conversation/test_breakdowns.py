@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine
 from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.scene import NOW, STATUS, Scene, scene
+from tests.conversation.test_task_buttons import Cut, CutTasks, crash
 from tests.conversation.test_today import HOUR, PILLS, WATER, item, put
 
 from ollim_bot.conversation import texts
@@ -184,40 +184,12 @@ async def test_without_steps_of_a_model_a_line_to_type_them_appears(is_offline: 
         assert (await press_on_day(at, f"task:{task.id}")).is_error
 
 
-class CutTasks(MemoryTasks):
-    """Crashes the bot at its `at`-th change, before or after the list has it."""
-
-    def __init__(self, at: int, *, is_changed: bool) -> None:
-        super().__init__()
-        self._left = at
-        self._is_changed = is_changed
-
-    def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
-        return self._cut(lambda: super(CutTasks, self).add_steps(steps, task_id, title))
-
-    def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
-        return self._cut(lambda: super(CutTasks, self).remove_open(task_ids))
-
-    def _cut(self, change: Callable[[], Sequence[object]]) -> Sequence[Any]:
-        self._left -= 1
-        if self._left == 0 and not self._is_changed:
-            raise Cut
-        made = change()
-        if self._left == 0:
-            raise Cut
-        return made
-
-
-class Cut(Exception):
-    """The bot crashes."""
-
-
 @pytest.mark.parametrize("is_changed", [False, True])
 @pytest.mark.parametrize("number", [1, 2])
 async def test_what_a_crash_has_cut_off_is_done_once_by_the_same_press(
     number: int, is_changed: bool
 ) -> None:
-    tasks = CutTasks(number, is_changed=is_changed)
+    tasks = CutTasks(number, is_changed=is_changed, cut=crash)
     label = "Undo" if number == 2 else "Type the steps"
     async with scene(ScriptedEngine(), tasks=lambda: tasks, status=OFFLINE) as at:
         put(at, DRINK)

@@ -8,13 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 import pytest
 from devtools.doubles.channel import FakeChatService
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
-from devtools.doubles.repeating_store import RepeatingStore
 from devtools.doubles.surface import RecordingSurface
 from tests.conversation.delivery_scene import (
     DeliveryScene,
@@ -28,10 +26,9 @@ from tests.conversation.surfaces import AbandoningSurface, HangingSurface, Order
 
 from ollim_bot.domain.chat import OF_GREETING, Attachment, Author, ChatMessage
 from ollim_bot.domain.ids import MessageId, TurnId
-from ollim_bot.domain.inbox import InputEnd, InputId
+from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, WriteFailed
-from ollim_bot.ports import IncomingMessage
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.store import Store
 
@@ -437,17 +434,6 @@ def open_in(store: Store) -> list[Delivery]:
     return store.run(lambda tx: tx.deliveries.open("discord", 100))
 
 
-async def test_what_came_from_there_is_not_sent_back() -> None:
-    async with followed() as (at, service):
-        name = InputId("discord-5")
-        await at.chat.receive(IncomingMessage(name, "discord", "hello", refs={"discord": "5"}))
-        await at.until(lambda: service.texts)
-        await at.ask("from the page")
-        await at.until(lambda: len(service.texts) == 3)
-
-    assert service.texts == ["ok", "from the page", "ok"]
-
-
 async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
     async with followed() as (at, service):
         await at.ask("hello")
@@ -474,20 +460,6 @@ async def test_what_is_seen_there_long_before_its_id_is_told_is_known_neverthele
         assert message.text == "hello"
 
 
-async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives() -> None:
-    async with followed() as (at, service):
-        service.is_down = True
-        assert await at.ask("one") == "ok"
-        assert await at.ask("two") == "ok"
-        assert service.texts == []
-        service.is_down = False
-        for _ in range(20):
-            await at.clock.advance(10)
-        await at.until(lambda: len(service.texts) == 4)
-
-    assert service.texts == ["one", "ok", "two", "ok"]
-
-
 async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
     clock = ManualClock(NOW)
     service, surface = FakeChatService(clock), RecordingSurface()
@@ -507,20 +479,6 @@ async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
         assert len(shown) > 1
         assert at.store.run(lambda tx: tx.deliveries.refs(card.id)) == refs
     assert service.texts.count(card.text) == 1
-
-
-async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> None:
-    async with followed() as (at, service):
-        store = at.store
-        assert isinstance(store, RepeatingStore)
-        store.fail_with(WriteFailed(Path("ollim.db"), "the disk is full"))
-        with pytest.raises(StorageError):
-            await at.send("one")
-        store.fail_with(None)
-        for _ in range(5):
-            await at.clock.advance(60)
-        assert service.texts.count("one") <= 1
-        assert not open_in(store)
 
 
 async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> None:

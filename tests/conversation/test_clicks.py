@@ -11,7 +11,6 @@ from tests.conversation.scene import Scene, button_of, scene, scripted
 from ollim_bot.conversation import texts
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.inbox import InputEnd
 
 CARD = "mcp__discord__discord_embed"
 MORE = "Tell me more"
@@ -85,22 +84,6 @@ async def test_a_question_that_words_have_answered_has_no_buttons_left(
         await shown_card(at)
         await at.ask("yes, tell me")
         assert len(at.cards[0].buttons) == left
-
-
-async def test_a_click_survives_a_restart_and_is_still_once() -> None:
-    engine = offering("In detail.", "Twice.")
-    async with scene(engine) as at:
-        card = await shown_card(at)
-    more = button_of(card, MORE).custom_id
-    async with scene(engine, stores=at.stores, runs=False) as stopped:
-        await stopped.chat.click("web", card.id, more)
-    async with scene(engine, stores=at.stores) as again:
-        await again.quiet()
-        assert again.answers[-1].text == "In detail."
-        assert again.ends[f"click-{button_of(card, MORE).data}"] is InputEnd.ANSWERED
-        assert (await again.chat.click("web", card.id, more)).is_error
-        await again.quiet()
-    assert len(engine.prompts) == 2
 
 
 async def test_an_expired_button_says_so() -> None:

@@ -65,29 +65,6 @@ async def settled(scene: EchoScene) -> None:
         await asyncio.to_thread(int)
 
 
-async def test_a_webhook_of_a_command_is_told_with_its_address_and_powers_and_undone(
-    scene: EchoScene,
-) -> None:
-    await scene.commands(
-        'webhook add "Look at {{title}}." --id ci --pick title=/issue/title --on issues.opened '
-        "--auth github --secret-env GITHUB_HOOK_SECRET --no-ping --allowed-tool WebSearch"
-    )
-    (card,) = scene.cards
-    assert card.title == "Webhook added: ci"
-    assert card.description == (
-        "Address: `http://127.0.0.1:9100/hook/ci`.\n"
-        "Opened by: the secret `GITHUB_HOOK_SECRET`, as `github`.\n"
-        "Only on: `issues.opened`.\nTakes: `title`.\n"
-        "Then: a background run reads the data as untrusted text, and cannot write to you.\n"
-        "It may also use: `WebSearch`"
-    )
-    await scene.commands("webhook edit ci --ping")
-    assert scene.cards[-1].title == "Webhook changed: ci"
-    await scene.commands("webhook cancel ci")
-    assert scene.cards[-1].title == "Webhook cancelled: ci"
-    assert [button.label for button in scene.cards[-1].buttons] == ["Undo"]
-
-
 async def test_a_routine_that_a_command_added_is_told_and_undone(scene: EchoScene) -> None:
     await scene.commands(ADD)
     (card,) = scene.cards
@@ -107,19 +84,14 @@ async def test_a_routine_that_a_command_added_is_told_and_undone(scene: EchoScen
     ("line", "title", "words"),
     [
         (NOON, "Routine changed: Plan", "Next: today 12:00"),
-        ("routine pause daily", "Routine changed: Plan", "It is paused, and does not run."),
-        ("routine resume off", "Routine changed: Plan", "Next: tomorrow 8:30"),
         ("routine cancel daily", "Routine cancelled: Plan", ""),
         ("reminder snooze call --for 1h", "Reminder moved: Call Bo.", "Due: today 13:00"),
-        ("reminder edit call -m bo", "Reminder changed: bo", "Due: today 12:00"),
-        ("reminder cancel call", "Reminder cancelled: Call Bo.", ""),
     ],
 )
 async def test_whatever_a_command_changes_is_told_and_put_back(
     scene: EchoScene, line: str, title: str, words: str
 ) -> None:
     scene.command(ADD, by="")
-    scene.command(f"{ADD.replace('daily', 'off')} --disabled", by="")
     scene.command('reminder add --id call -m "Call Bo." --in 2h', by="")
     before = {path: path.read_text() for path in scene.root.glob("r*/*.md")}
     await scene.commands(line)
@@ -136,15 +108,6 @@ async def test_commands_that_read_leave_nothing(scene: EchoScene) -> None:
     await scene.commands("routine list", "routine show daily", "reminder list", NOON, NOON)
     assert len(scene.cards) == 1
     assert scene.unseen == []
-
-
-async def test_all_that_a_turn_does_to_a_job_is_one_card_and_one_undo(scene: EchoScene) -> None:
-    await scene.commands(ADD, NOON, "routine pause daily")
-    (card,) = scene.cards
-    assert card.title == "Routine added: Plan"
-    assert card.description == "It is paused, and does not run."
-    await scene.undo()
-    assert not (scene.root / FILE).exists()
 
 
 async def test_what_came_and_went_in_a_turn_is_told_without_an_undo(scene: EchoScene) -> None:

@@ -86,8 +86,10 @@ async def test_it_becomes_late_while_it_waits_in_line() -> None:
         running = fired(at)
         await at.clock.advance(300)
         await at.ask("that is all")
+        assert not running.done()
         await forks.press("Leave it")
         assert await running is OccurrenceState.DONE
+        assert at.answers[-1].session == forks.main
         assert "[late: was scheduled for 10:15 AM, running now]" in engine.prompts[-1]
         assert at.answers[-1].footer == "Late: it was due today 10:15."
 
@@ -154,20 +156,6 @@ async def test_it_is_limited_to_five_minutes() -> None:
         assert at.told[-1] == "This took longer than 5 minutes and was stopped."
 
 
-async def test_it_waits_while_a_fork_is_open() -> None:
-    async with scene(engine := scripted("Rome.", "Bye.", "Write the report.")) as at:
-        forks = ForkScene(at)
-        await forks.enter("Rome")
-        running = fired(at)
-        await at.ask("that is all")
-        assert len(engine.prompts) == 2
-        assert not running.done()
-        await forks.press("Leave it")
-        assert await running is OccurrenceState.DONE
-        assert engine.prompts[-1].startswith("[routine:plan]")
-        assert at.answers[-1].session == forks.main
-
-
 async def test_a_fork_is_idle_although_a_job_waits() -> None:
     async with scene(engine := scripted("Rome.", "Still here.", "Plan.")) as at:
         forks = ForkScene(at)
@@ -211,18 +199,3 @@ async def test_a_chain_goes_on_from_a_turn_of_the_conversation() -> None:
         later = [one.item for one in at.stores.reminders.all() if one.item.spec.id != "bins"]
         (follow_up,) = later
         assert follow_up.chain == Chain(2, 1, "bins")
-
-
-async def test_one_that_the_conversation_has_finished_by_itself_is_not_waited_for() -> None:
-    """After a crash, the turn of a job may be over before the scheduler asks for it."""
-    engine = scripted("Write the report.")
-    async with scene(engine, runs=False) as at:
-        first = fired(at)
-        await at.until(lambda: at.rows)
-        stores = at.stores
-        first.cancel()
-    async with scene(engine, stores=stores) as at:
-        await at.quiet()
-        assert states(at) == ["running", "done"]
-        assert await fired(at) is OccurrenceState.DONE
-        assert len(engine.prompts) == 1

@@ -205,7 +205,8 @@ async def edit_once(at: Forms, place: str, before: str, name: str, *, meanwhile:
 async def test_a_form_changes_what_was_typed_and_no_other_byte_of_the_file(tmp_path: Path) -> None:
     failed, tried = [], 0
     async with forms(tmp_path) as at:
-        for (place, pattern), author, meanwhile in product(FILES.items(), AUTHORS, (False, True)):
+        ways = [("owner", True), *((author, False) for author in AUTHORS)]
+        for (place, pattern), (author, meanwhile) in product(FILES.items(), ways):
             text = pattern.format(more=AUTHORS[author])
             text = text.replace("\n", "\r\n") if author == "others" else text
             path = at.put(place, text)
@@ -218,7 +219,7 @@ async def test_a_form_changes_what_was_typed_and_no_other_byte_of_the_file(tmp_p
                 failed += [f"{place} by {author}, {name}: {each}" for each in wrong]
             path.unlink()
     assert failed == []
-    assert tried > 200
+    assert tried > 130
 
 
 async def test_wrong_words_name_their_field_and_nothing_is_written(tmp_path: Path) -> None:

@@ -148,16 +148,6 @@ async def test_a_conversation_whose_log_is_gone_is_not_welcomed_as_new() -> None
         assert await greeted(later) == "back. our conversation goes on."
 
 
-async def test_after_a_restart_it_says_that_it_was_one() -> None:
-    engine, stores, clock = a_bot()
-    async with bot_run(engine, stores, clock, for_restart=True) as at:
-        await at.ask("hello")
-    async with bot_run(engine, stores, clock) as again:
-        assert await greeted(again) == "back after a restart."
-    async with bot_run(engine, stores, clock) as later:
-        assert await greeted(later) == "back. our conversation goes on."
-
-
 async def test_after_a_crash_it_says_when_it_was_last_there() -> None:
     engine, stores, clock = a_bot()
     async with bot_run(engine, stores, clock, is_killed=True) as at:

@@ -219,14 +219,6 @@ async def test_undo_leaves_alone_what_was_changed_since(scene: EchoScene, is_rem
     assert scene.stores.updates.read().entries == ()
 
 
-async def test_two_turns_are_two_cards(scene: EchoScene) -> None:
-    watch = scene.echo.watch()
-    for cron in ("0 11 * * *", "0 12 * * *"):
-        async for _ in scene.events(watch, (PATH, routine(cron=cron))):
-            pass
-    assert [card.title for card in scene.cards] == ["Routine added: Plan", "Routine changed: Plan"]
-
-
 async def test_the_card_is_there_before_the_tool_is_said_to_have_ended(scene: EchoScene) -> None:
     events = scene.events(scene.echo.watch(), (PATH, routine()))
     seen = [(type(event), len(scene.cards)) async for event in events]

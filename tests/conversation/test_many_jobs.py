@@ -24,7 +24,7 @@ from ollim_bot.store.job_files import open_repositories
 from ollim_bot.surfaces.web.panels import PAGE, Panels
 
 # Both more than a page shows.
-FEW, MANY = 200, 1_200
+FEW, MANY = 100, 500
 # The list of the jobs is gone through, but nothing is reckoned or drawn for each.
 MOST_CALLS_PER_JOB = 12
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,7 +13,6 @@ from tests.conversation.delivery_scene import (
     FORK,
     PARENT,
     DeliveryScene,
-    for_nothing,
     ping,
     run_of,
     with_a_token,
@@ -213,16 +211,6 @@ async def test_nothing_is_told_in_the_middle_of_a_turn() -> None:
         assert [each.text for each in at.log] == ["one", "Half", "The disk is almost full."]
 
 
-async def test_what_was_not_told_before_a_restart_is_told_after_it() -> None:
-    async with scene(ScriptedEngine(), runs=False) as at:
-        await at.talk.notices.tell("The disk is almost full.")
-        assert at.told == []
-    async with scene(ScriptedEngine(), stores=at.stores) as again:
-        await again.gathered()
-        await again.until(lambda: again.told)
-        assert again.told == again.pending == ["The disk is almost full."]
-
-
 async def test_a_crash_at_any_step_of_telling_tells_once_and_leaves_one_update() -> None:
     for counter in each_crash():
         stores, is_known = memory_stores(NOW), False
@@ -290,27 +278,3 @@ async def test_what_the_main_session_says_is_no_message_of_a_fork() -> None:
         await outbox.send(ping(), run_of(RunKind.BACKGROUND, session=None))
     assert scene.recorded == []
     assert scene.texts == ["ping 7", "ping 7"]
-
-
-async def test_what_costs_nothing_takes_nothing() -> None:
-    scene = DeliveryScene()
-    async with scene.running() as outbox:
-        assert await outbox.send(ping(1), BACKGROUND, for_nothing)
-        assert await outbox.send(ping(2), BACKGROUND)
-    assert scene.texts == ["ping 1", "ping 2"]
-    assert scene.budget == DeliveryScene().budget
-
-
-async def test_of_many_pings_at_once_as_many_are_sent_as_there_are_tokens() -> None:
-    scene = DeliveryScene()
-    async with scene.running() as outbox:
-        pings = [ping(number) for number in range(20)]
-        sent = await asyncio.gather(
-            *(outbox.send(each, BACKGROUND, with_a_token) for each in pings)
-        )
-        texts = [each.text for each, is_sent in zip(pings, sent, strict=True) if is_sent]
-        await scene.until(lambda: len(scene.surfaces[-1].texts) == len(texts))
-    assert len(texts) == 5
-    assert sorted(scene.texts) == sorted(scene.surfaces[-1].texts) == sorted(texts)
-    assert scene.spent == (5, 5, 0)
-    assert len(scene.recorded) == 5

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
 from devtools.doubles.memory import memory_repositories
 from devtools.doubles.repeating_store import RepeatingStore
 from tests.conversation.scene import NOW, Scene, scene, scripted
@@ -18,31 +18,13 @@ from tests.stores import Stores
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import Noted
 from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.inbox import Accepted, InputEnd, InputId
+from ollim_bot.domain.inbox import InputEnd, InputId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Image, IncomingFile
 from ollim_bot.store import messages
 from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.transaction import Transaction
-
-
-async def test_what_is_accepted_is_in_the_inbox_and_in_the_message_log() -> None:
-    async with scene(scripted(), runs=False) as at:
-        shown = await at.send("hello")
-
-        assert [row.input.id for row in at.rows if isinstance(row, Accepted)] == ["hello"]
-        assert at.log == [shown]
-        assert (shown.author, shown.text, shown.at) == (Author.OWNER, "hello", at.clock.now())
-
-
-async def test_a_message_gets_one_answer() -> None:
-    async with scene(scripted("Hello, Ada.")) as at:
-        assert await at.ask("hello") == "Hello, Ada."
-
-        assert [message.text for message in at.log] == ["hello", "Hello, Ada."]
-        assert at.surface.texts == ["hello", "Hello, Ada."]
-        assert at.ends == {"hello": InputEnd.ANSWERED}
 
 
 async def test_the_same_id_twice_is_one_message() -> None:
@@ -160,34 +142,6 @@ async def test_a_reply_quotes_what_it_replies_to() -> None:
         assert "> The sky is blue.\n\nwhy?" in engine.prompts[1]
         await at.ask("and now?", reply_to=MessageId("unknown"), quote="from elsewhere")
         assert "> from elsewhere\n\nand now?" in engine.prompts[2]
-
-
-async def test_an_edited_message_that_waits_is_taken_as_edited() -> None:
-    engine = ScriptedEngine().then(Waits()).answers("ok")
-    async with scene(engine, runs=False) as at:
-        await at.send("tomorow", "m1")
-        assert await at.chat.edit(InputId("m1"), "tomorrow")
-        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
-        await at.until(lambda: engine.prompts)
-
-        assert engine.prompts[0].endswith("tomorrow")
-        assert at.message("m1").text == "tomorrow"
-        assert not await at.chat.edit(InputId("m1"), "too late")
-        assert at.message("m1").text == "tomorrow"
-
-
-async def test_a_withdrawn_message_is_not_answered() -> None:
-    engine = ScriptedEngine().then(Says("ok"))
-    async with scene(engine, runs=False) as at:
-        await at.send("never mind", "m1")
-        await at.send("hello", "m2")
-        assert await at.chat.withdraw(InputId("m1"))
-        assert not await at.chat.withdraw(InputId("m1"))
-        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
-        await at.quiet()
-
-        assert ["never mind" in prompt for prompt in engine.prompts] == [False]
-        assert at.ends == {"m1": InputEnd.WITHDRAWN, "m2": InputEnd.ANSWERED}
 
 
 OLD = 5_000

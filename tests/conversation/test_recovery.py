@@ -22,7 +22,6 @@ from tests.conversation.slow_engine import (
 from tests.prompts.prompt_parts import unnumbered
 from tests.stores import Stores, on_store
 
-from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.ports import Image, IncomingFile, Trace
@@ -93,30 +92,6 @@ async def test_a_prompt_that_was_never_taken_is_asked_as_if_for_the_first_time()
         assert [answer.text for answer in at.answers] == ["ok"]
 
 
-async def test_a_new_session_is_told_what_the_lost_one_knew() -> None:
-    engine = ScriptedEngine().then(TextStreamed("First,"), Waits())
-    stores = await cut_off(engine)
-    engine.known.clear()
-    async with scene(engine, stores=stores) as at:
-        await at.quiet()
-        assert engine.prompts[1].endswith("\n\none")
-        assert at.answers[-1].text == "ok"
-        await at.gathered()
-        await at.until(lambda: at.told)
-        assert at.told == [texts.SESSION_LOST]
-
-
-async def test_messages_that_waited_at_the_crash_are_answered_after_what_was_cut_off() -> None:
-    engine = ScriptedEngine().answers("ok")
-    async with scene(engine, runs=False) as at:
-        await at.send("one")
-        await at.send("two")
-    async with scene(engine, stores=at.stores) as again:
-        await again.quiet()
-        assert engine.prompts[0].endswith("one\n\ntwo")
-        assert set(again.ends.values()) == {InputEnd.ANSWERED}
-
-
 async def test_what_the_engine_said_before_it_died_stays_and_is_marked() -> None:
     engine = ScriptedEngine()
     engine.then(TextCompleted("First, this."), TextStreamed("Sec"), TextWithdrawn(), DIES)
@@ -178,17 +153,6 @@ async def test_a_command_that_was_cut_off_is_told_and_not_run_again() -> None:
         assert engine.prompts[-1] == "/compact"
         await again.ask("two")
         assert again.told[0] in engine.prompts[-1]
-
-
-async def test_a_command_that_waited_at_the_crash_is_run() -> None:
-    engine = ScriptedEngine()
-    async with compacting(engine) as at:
-        clearing = asyncio.create_task(at.chat.command("web", "/resume nobody"))
-        await at.until(lambda: "nobody" in str(at.rows[-1]))
-        clearing.cancel()
-    async with scene(engine, stores=at.stores) as again:
-        await again.until(lambda: len(again.told) == 2)
-        assert again.told[1] == "There is no conversation `nobody`. `/sessions` shows them."
 
 
 @pytest.mark.usefixtures("inline_executor")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import Says, ScriptedEngine, ScriptedSession, Waits
 from tests.conversation.crashing import StepCounter, crashing_stores
-from tests.conversation.scene import HOME, NOW, Scene, card_of, plain_spec, scene
+from tests.conversation.scene import HOME, NOW, Scene, card_of, scene
 from tests.conversation.slow_engine import half_way
 from tests.stores import memory_stores
 
@@ -57,17 +55,6 @@ async def test_the_session_is_kept_when_it_is_named_and_logged_as_created() -> N
         assert at.changes == [CREATED]
 
 
-async def test_the_stored_session_is_resumed_at_the_next_start() -> None:
-    engine = ScriptedEngine()
-    async with scene(engine) as at:
-        await at.ask("one")
-    async with scene(engine, stores=at.stores) as again:
-        await again.ask("two")
-        assert engine.opened[-1].spec.resume == at.stores.session.read()
-        assert again.changes == [CREATED]
-        assert {each.session for each in again.answers} == {at.stores.session.read()}
-
-
 async def test_a_compaction_in_the_middle_of_a_turn_is_an_event_and_the_answer_comes() -> None:
     new = SessionId("after-it")
     engine = ScriptedEngine().answers("Hi.").then(Compacted(new), Says("Short again."))
@@ -102,23 +89,6 @@ async def test_a_compaction_that_keeps_the_id_is_its_own_parent() -> None:
         assert (event.event, event.session_id, event.parent_session_id) == (COMPACTED, same, same)
         [line] = (await at.chat.views["sessions"].look({})).compactions
         assert (line.words, line.before) == ("one", None)
-
-
-async def test_a_lost_session_is_told_once_and_a_fresh_one_begins() -> None:
-    engine = ScriptedEngine()
-    async with scene(engine) as at:
-        await at.ask("one")
-    old = at.stores.session.read()
-    engine.known.clear()
-    for start in range(2):
-        async with scene(engine, stores=at.stores) as again:
-            assert await again.ask(f"two {start}") == "ok"
-            await again.talk.notices.flush()
-            assert again.told == [texts.SESSION_LOST]
-    assert at.stores.session.read() not in (None, old)
-    assert at.changes == [CREATED, CREATED]
-    assert at.stores.session_history.read().entries[0].session_id == old
-    assert [texts.SESSION_LOST in prompt for prompt in engine.prompts] == [False, True, False]
 
 
 async def test_a_lost_session_is_not_told_minutes_after_a_small_note() -> None:
@@ -162,23 +132,6 @@ async def test_an_engine_that_cannot_be_started_is_said_and_the_next_message_wor
         engine.is_broken = False
         assert await at.ask("two") == "ok"
         assert "waits" in engine.prompts[0]
-
-
-async def test_a_change_of_the_profile_or_the_settings_reaches_the_next_turn() -> None:
-    engine = ScriptedEngine()
-    wanted = [await plain_spec()]
-
-    async def spec() -> SessionSpec:
-        return wanted[-1]
-
-    async with scene(engine, spec=spec) as at:
-        await at.ask("one")
-        wanted.append(SessionSpec("You help, in verse.", HOME, model="opus", thinking="adaptive"))
-        await at.ask("two")
-
-        (session,) = engine.opened
-        assert replace(session.spec, resume=None, begin=None) == wanted[-1]
-        assert at.changes == [CREATED]
 
 
 async def test_the_settings_are_read_anew_for_each_turn() -> None:
@@ -375,15 +328,3 @@ async def test_a_conversation_is_called_by_words_of_the_owner_or_by_its_job() ->
         await at.chat.command("web", "/sessions")
         assert "“" not in at.told[-1]
         assert "the taxes then" in at.told[-1]
-
-
-async def test_a_message_sent_after_a_command_is_taken_after_it() -> None:
-    engine = ScriptedEngine()
-    async with scene(engine) as at:
-        await at.ask("one")
-        first = at.stores.session.read()
-        command = asyncio.create_task(at.chat.command("web", "/clear"))
-        await at.until(lambda: CLEARED in at.changes or "clear" in str(at.rows[-1]))
-        await at.ask("two")
-        await command
-        assert at.stores.session.read() != first

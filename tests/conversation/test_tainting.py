@@ -123,13 +123,6 @@ async def test_it_stands_in_the_log_as_what_it_is() -> None:
         assert at.changes == ["created"]
 
 
-async def test_a_reminder_can_be_set_all_the_same() -> None:
-    async with talking(ScriptedEngine().then(REMIND, Says("Set."))) as at:
-        await forward(at, "The doctor is at five.")
-        assert refusals(at) == []
-        assert [each.spec.message for each in _reminders(at)] == ["drink"]
-
-
 async def test_words_that_wait_together_with_a_forward_do_not_vouch_for_it() -> None:
     engine = ScriptedEngine().then(Waits()).then(PROFILE, Says("I see."))
     async with talking(engine) as at:

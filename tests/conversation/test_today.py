@@ -267,25 +267,6 @@ def test_what_is_not_shown_is_counted_and_is_no_thing_itself(days: Sequence[list
         assert len(lines) == len({*shown.places})
 
 
-async def test_a_dose_that_is_due_keeps_its_line_and_the_next_one_has_its_own() -> None:
-    async with scene(scripted(), clock=ManualClock(NOW)) as at:
-        twice = Routine(PILLS.spec, Cron.parse("0 11,20 * * *"))
-        at.stores.routines.add(twice)
-        message = await today(at)
-        assert [each.text for each in shown(at, message).lines] == [
-            "11:00 · Take the pills",
-            "20:00 · Take the pills",
-        ]
-        assert buttons(shown(at, message)) == [(1, "Skip once")]
-        await at.clock.advance(3600)
-        put(at, item(twice, NOW.replace(hour=11, minute=0)))
-        await at.talk.overviews.refresh()
-        assert [each.text for each in shown(at, message).lines] == [
-            "Take the pills · since 11:00 · not answered",
-            "20:00 · Take the pills",
-        ]
-
-
 async def test_doses_come_first_then_the_newest_and_every_page_can_be_reached() -> None:
     async with scene(scripted(), clock=ManualClock(NOW)) as at:
         pills = [item(PILLS, NOW - day * 24 * HOUR) for day in range(3)]

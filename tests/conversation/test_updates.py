@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
@@ -154,27 +150,6 @@ async def test_an_update_that_comes_at_any_moment_of_a_turn_is_shown_once() -> N
     assert when == {0, 1}
 
 
-async def test_writers_in_other_threads_lose_nothing_while_the_agent_is_asked() -> None:
-    engine = ScriptedEngine()
-    words = [f"word-{number:03}." for number in range(60)]
-    async with scene(engine) as at:
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(4) as writers:
-            left = [
-                loop.run_in_executor(writers, at.stores.leave_update, word, NOW) for word in words
-            ]
-            for number in range(8):
-                await at.ask(f"hello {number}")
-            await asyncio.gather(*left)
-        await at.ask("what else?")
-
-        shown = Counter(word for prompt in engine.prompts for word in words if word in prompt)
-        rows = at.store.query(lambda tx: tx.ledger.page(0, 100)[0])
-        dropped = [str(row.facts["message"]) for row in rows]
-        assert set(shown.values()) == {1}
-        assert sorted([*shown, *dropped]) == words
-
-
 @pytest.mark.parametrize("is_refused", [False, True])
 async def test_a_call_is_written_down_with_its_turn_unless_it_is_refused(is_refused: bool) -> None:
     asked: list[ToolCall] = []
@@ -244,15 +219,6 @@ async def test_a_write_that_ended_well_is_noted(tool: str, path: str, noted: lis
         await at.ask("write it down")
 
     assert journal.messages == noted
-
-
-async def test_so_is_a_write_of_a_subagent() -> None:
-    journal = RecordingJournal()
-    write = CallsTool("Write", {"file_path": "notes/plan.md"}, subagent="helper")
-    async with scene(ScriptedEngine().then(write, Says("Done.")), journal=journal) as at:
-        await at.ask("have it written down")
-
-    assert journal.messages == ["auto: write notes/plan.md"]
 
 
 async def test_a_note_says_whether_the_turn_had_read_words_of_others() -> None:

@@ -279,6 +279,11 @@ async def test_it_goes_on_to_be_idle_over_a_restart() -> None:
         assert engine.opened[-1].spec.resume == at.fork.session
 
 
+READ_ONLY = "RECENT BACKGROUND UPDATES (read-only — main session will also see these)"
+
+FOR_MAIN = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
+
+
 async def test_one_that_was_left_open_overnight_is_asked_first() -> None:
     engine = ScriptedEngine().answers("Rome.", "Still here.")
     async with fork_scene(engine) as at:
@@ -289,11 +294,6 @@ async def test_one_that_was_left_open_overnight_is_asked_first() -> None:
         await passes(at, 0)
         await at.scene.until(lambda: len(engine.prompts) == 2)
         assert at.fork is not None
-
-
-READ_ONLY = "RECENT BACKGROUND UPDATES (read-only — main session will also see these)"
-
-FOR_MAIN = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 
 
 async def test_a_fork_is_shown_each_update_once_and_main_sees_it_afterwards() -> None:

@@ -28,17 +28,6 @@ async def test_saving_makes_the_fork_the_main_conversation() -> None:
         assert engine.opened[-1].spec.resume == fork.session
 
 
-async def test_pending_updates_stay_pending_when_a_fork_is_saved() -> None:
-    async with fork_scene(engine := scripted("Rome.", "I see.")) as at:
-        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
-        await at.enter("Rome")
-        await at.press("Keep all of it")
-        assert at.scene.pending == ["3 mails."]
-        await at.scene.ask("and now?")
-        assert "mention key findings" in engine.prompts[-1]
-        assert "3 mails." in engine.prompts[-1]
-
-
 async def test_a_report_queues_a_summary_and_drops_the_fork() -> None:
     engine = scripted("Hello.", "Rome.").then(reports("We chose Rome."), Says("Reported."))
     async with fork_scene(engine) as at:
@@ -71,16 +60,6 @@ async def test_an_agent_that_does_not_report_is_reported_for(answers: list[str],
         assert summary.endswith(f"Its last answer began: {last}")
 
 
-async def test_leaving_drops_everything() -> None:
-    async with fork_scene(scripted("Hello.", "Rome.")) as at:
-        await at.scene.ask("hi")
-        before = at.main
-        await at.enter("Rome")
-        await at.press("Leave it")
-        assert (at.fork, at.main, at.scene.pending) == (None, before, [])
-        assert at.titles[-1] == "Side conversation ended — nothing kept"
-
-
 async def test_the_agent_leaves_by_itself_when_its_turn_has_ended() -> None:
     engine = scripted("Rome.").then(EXIT, Says("Bye."))
     async with fork_scene(engine) as at:
@@ -89,15 +68,6 @@ async def test_the_agent_leaves_by_itself_when_its_turn_has_ended() -> None:
         assert at.fork is None
         assert at.titles[-1] == "Side conversation ended — nothing kept"
         assert at.scene.answers[-1].text == "Bye."
-
-
-async def test_the_agent_reports_by_itself() -> None:
-    engine = scripted("Rome.").then(reports("Rome in May."), Says("Done."))
-    async with fork_scene(engine) as at:
-        await at.enter("Rome")
-        await at.scene.ask("sum up")
-        assert at.fork is None
-        assert at.scene.pending == ["Rome in May."]
 
 
 async def test_the_owner_is_asked_when_the_agent_wants_to_save() -> None:

@@ -71,10 +71,6 @@ def test_a_message_in_main_looks_like_this() -> None:
     )
 
 
-def test_without_anything_else_it_is_the_time_and_the_words() -> None:
-    assert owner_prompt([message("hi")], NOW) == "[2026-02-24 Tue 10:15 AM PST]\n\nhi"
-
-
 def test_the_name_of_a_file_is_one_line_and_makes_no_entry_of_its_own() -> None:
     parts = [message("look", "", file("a\n- b.pdf", 14_000), image("c\n- image: d.png"))]
     prompt = unnumbered(owner_prompt(parts, NOW))
@@ -125,12 +121,10 @@ def test_a_file_without_words_is_a_message_too() -> None:
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        (0, "0 bytes"),
         (1, "1 byte"),
         (999, "999 bytes"),
         (1000, "1 KB"),
         (14_400, "14 KB"),
-        (999_400, "999 KB"),
         (999_600, "1.0 MB"),
         (25_000_000, "25.0 MB"),
     ],
@@ -151,14 +145,12 @@ def test_the_time_is_said_with_the_half_of_the_day(hour: int, shown: str) -> Non
     ("minutes", "said"),
     [
         (-5, "just now"),
-        (0, "just now"),
         (0.9, "just now"),
         (1, "1m ago"),
         (59.9, "59m ago"),
         (60, "1h ago"),
         (24 * 60 - 1, "23h ago"),
         (24 * 60, "1d ago"),
-        (3 * 24 * 60, "3d ago"),
     ],
 )
 def test_ages_are_said_in_their_largest_unit(minutes: float, said: str) -> None:
@@ -193,28 +185,6 @@ def test_a_quote_is_short_and_every_line_is_marked(text: str) -> None:
     quote = quoted(text)
     assert all(line.startswith("> ") for line in quote.splitlines() if quote)
     assert sum(len(line) - 2 for line in quote.split("\n") if line) <= 1000
-
-
-def test_a_turn_that_was_cut_off_goes_on_like_this() -> None:
-    tools = [
-        call("Bash", 'Bash(ollim-bot reminder add -m "call the dentist" --in)'),
-        call("Write", "Write(USER.md)"),
-    ]
-    assert continued_prompt(tools, NOW) == (
-        "[system]\n"
-        "[2026-02-24 Tue 10:15 AM PST]\n"
-        "\n"
-        "The program was restarted in the middle of your answer. Part of it may be lost.\n"
-        "\n"
-        "These tools had already been called:\n"
-        '- Bash(ollim-bot reminder add -m "call the dentist" --in)\n'
-        "- Write(USER.md)\n"
-        "\n"
-        "Do not call them again, unless you can see that a call did not work. Where it matters, "
-        "look at what is there now before you act.\n"
-        "\n"
-        "Finish the answer now, so that it can be understood by itself."
-    )
 
 
 def test_calls_without_a_good_end_are_named_apart() -> None:

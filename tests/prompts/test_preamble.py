@@ -143,22 +143,6 @@ def test_the_last_check_of_what_must_be_delivered_is_not_weighed(mode: ReportMod
     assert ("Report if it is unresolved." in silent) == (mode is not ReportMode.BLOCKED)
 
 
-def test_the_preamble_of_an_ordered_reminder_reads_like_this() -> None:
-    briefing = Briefing(ReportMode.ON_PING, True, is_busy=True, budget=BUDGET, must=True)
-    assert build_bg_preamble(briefing) == (
-        "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "
-        "sentence, `discord_embed` for something with structure.\n"
-        "\n"
-        "If you ping the owner, you must also call `report_updates`.\n"
-        "\n"
-        "budget: 3/5 (next refill in 42 min)\n"
-        "The owner asked to be reminded of this, so deliver it: ping once, also if nothing is new. "
-        "That ping is never refused, and costs nothing of the budget.\n"
-        "\n"
-        "YOUR TASK:"
-    )
-
-
 @pytest.mark.parametrize(
     ("mode", "advice"),
     [(ReportMode.FREELY, "report instead of pinging"), (ReportMode.BLOCKED, "do not ping")],

@@ -148,23 +148,6 @@ def test_a_morning_reads_like_this() -> None:
     )
 
 
-def test_a_quiet_night_reads_like_this() -> None:
-    """The window has its largest size, and goes past midnight."""
-    now = at(23, 50)
-    jobs: list[ScheduledJob] = [
-        Routine(background("tidy", "Tidy up."), Cron.parse("0 3 * * *")),
-        Routine(background("brief", "x", "Morning briefing"), Cron.parse("0 9 * * *")),
-        Reminder(background("far", "Too far away."), at(11, 51, 25)),
-    ]
-    schedule = build_upcoming_schedule(jobs, now, None, ZONE, {})
-    assert upcoming_lines(schedule, PingBudget.full(now)) == (
-        "Upcoming bg tasks (next 12h):\n"
-        "- tomorrow 3:00 AM Routine: Tidy up\n"
-        "- tomorrow 9:00 AM Morning briefing\n"
-        "6 refills of the budget come before the last of them."
-    )
-
-
 @given(hostile, hostile, hostile)
 def test_nothing_in_a_job_can_pose_as_ours(label: str, description: str, path: str) -> None:
     """It stays one line, with a backslash before everything that imitates the program's marks."""

@@ -106,11 +106,6 @@ def test_only_blanks_of_the_manual_are_filled_in() -> None:
     assert filled == "{zone}\n\n{bot_name}, {zone} {0}, UTC, {x}, {}"
 
 
-def test_it_is_the_same_for_the_same() -> None:
-    again = build_system_prompt(Profile("a", "b"), ADA, "Europe/Berlin", read_manual(TOOL_LINES))
-    assert built(Profile("a", "b")) == again
-
-
 @pytest.mark.parametrize(
     "sign",
     [SYSTEM, FOR_MAIN.partition(" (")[0], attachments_list([image("x")]).split("\n")[0], "`> `"],
