@@ -28,21 +28,21 @@ from bench.fixtures import (
     write_routines,
 )
 from bench.measure import Bar, Result, Unit, compare
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
-from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.occurrences import Answer, Occurrence
-from ollim_bot.domain.usage import Price, UsageKind, UsageRow
-from ollim_bot.integrations.google.tokens import GoogleToken, GoogleTokenStore
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.calendars import CalendarFiles
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.features.google.tokens import GoogleToken, GoogleTokenStore
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.calendar_files import CalendarFiles
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.kernel.values.changes import Changer, ChangeRow
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.occurrences import Answer, Occurrence
+from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
 
 # Packages that are too slow to import for a command.
 SLOW = ("asyncio", "aiohttp", "discord", "claude_agent_sdk", "pydantic")
-LISTING = "from ollim_bot.cli.main import main; main(['reminder', 'list'])"
+LISTING = "from ollim_bot.surfaces.terminal.main import main; main(['reminder', 'list'])"
 TASKS = "/tasks/v1/lists/@default/tasks"
 ALL = "import ollim_bot.app.app, ollim_bot.surfaces.discord.surface"
 # What a person asks all day, and how many times the start of Python it may take.

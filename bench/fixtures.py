@@ -21,23 +21,23 @@ from devtools.doubles.journal import RecordingJournal
 from tests.stores import Stores
 
 from bench.measure import Action
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.run_history import claiming_row
-from ollim_bot.domain.sessions import SessionChange, SessionEvent
-from ollim_bot.domain.usage import Price, UsageKind, UsageRow
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.database import Database
-from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.ids import MessageId, SessionId
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.changes.job_files import open_repositories
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.database import Database
+from ollim_bot.kernel.store.file_store import StoreProblem
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.due_items import DueItem
+from ollim_bot.kernel.values.jobs import JobSpec, Reminder
+from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
+from ollim_bot.kernel.values.run_history import claiming_row
+from ollim_bot.kernel.values.sessions import SessionChange, SessionEvent
+from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 BOT = ("-m", "ollim_bot")

@@ -17,41 +17,48 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.measure import Result
-from ollim_bot.cli.terminal import wrapped
-from ollim_bot.domain.agent_caller import shell_words
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import JobSpec
-from ollim_bot.domain.permissions import Pattern, beyond_main, covers, fits, grant_for, matches
-from ollim_bot.domain.phrases.durations import parse_duration
-from ollim_bot.domain.phrases.moment import parse_moment
-from ollim_bot.domain.quick_add import plain_line
-from ollim_bot.domain.runtime_config import PushContent
-from ollim_bot.domain.search import excerpt, folded_words, terms_of
-from ollim_bot.domain.taint import addresses_in
-from ollim_bot.domain.text import difference, slug
-from ollim_bot.domain.tool_patterns import problems
-from ollim_bot.domain.webhooks import RawRequest, picked, proof_in, read_object
-from ollim_bot.logs import RedactingFilter
+from ollim_bot.features.phone.ntfy_channel import wording
+from ollim_bot.features.webhooks.hook_requests import RawRequest, picked, proof_in, read_object
+from ollim_bot.features.webhooks.reception import problems_of
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.base.logs import RedactingFilter
+from ollim_bot.kernel.base.text import difference, slug
+from ollim_bot.kernel.permissions.path_rules import PathPolicy, address_problem
+from ollim_bot.kernel.prompts.prompt_context import neutralised, one_line, restored
+from ollim_bot.kernel.prompts.turn_prompts import first_words
+from ollim_bot.kernel.store.attachments.attachment_files import media_type_of, safe_name
+from ollim_bot.kernel.store.frontmatter import parse
+from ollim_bot.kernel.tools.guards import may_have_hooks, state_dir_guard
+from ollim_bot.kernel.tools.registry import MAIN_TOOLS
+from ollim_bot.kernel.values.agent_caller import shell_words
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.hook_jobs import WebhookAuth, WebhookSpec
+from ollim_bot.kernel.values.jobs import JobSpec
+from ollim_bot.kernel.values.permissions import (
+    Pattern,
+    beyond_main,
+    covers,
+    fits,
+    grant_for,
+    matches,
+)
+from ollim_bot.kernel.values.phrases.durations import parse_duration
+from ollim_bot.kernel.values.phrases.moment import parse_moment
+from ollim_bot.kernel.values.ports import ToolCall
+from ollim_bot.kernel.values.quick_add import plain_line
+from ollim_bot.kernel.values.runtime_config import PushContent
+from ollim_bot.kernel.values.search import excerpt, folded_words, terms_of
+from ollim_bot.kernel.values.taint import addresses_in
+from ollim_bot.kernel.values.tool_patterns import problems
 from ollim_bot.offline.actions import reminders_in, routines_in
 from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.phrasings import intents_in
 from ollim_bot.offline.situation import read_prompt
-from ollim_bot.ports import ToolCall
-from ollim_bot.prompts.context import neutralised, one_line, restored
-from ollim_bot.prompts.turns import first_words
-from ollim_bot.store.attachments.files import media_type_of, safe_name
-from ollim_bot.store.frontmatter import parse
 from ollim_bot.surfaces.discord.split import shortened, split, with_tables
-from ollim_bot.surfaces.ntfy.channel import wording
+from ollim_bot.surfaces.terminal.printing import wrapped
 from ollim_bot.surfaces.web.frames import block_starts, plain, render
 from ollim_bot.surfaces.web.presenter import HtmlDraft
-from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
-from ollim_bot.tools.path_rules import PathPolicy, address_problem
-from ollim_bot.tools.registry import MAIN_TOOLS
-from ollim_bot.webhooks.reception import problems_of
 
 # Characters; the other input of a row has twice as many.
 SIZE = 8_000

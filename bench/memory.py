@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from devtools.doubles.immediate_store import ImmediateStore
-from tests.scheduling.simulated_machine import FakeAgent, SimulatedMachine
-from tests.scheduling.virtual_time import IdleAwareLoop
+from tests.kernel.schedule.simulated_machine import FakeAgent, SimulatedMachine
+from tests.kernel.schedule.virtual_time import IdleAwareLoop
 from tests.stores import on_store
 
 from bench.fixtures import (
@@ -28,15 +28,15 @@ from bench.fixtures import (
     write_reminders,
 )
 from bench.measure import Bar, Result, Unit
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.jobs import JobSpec, Routine
-from ollim_bot.domain.run_history import CHECKPOINT
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk
-from ollim_bot.store.connection import connect
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.files import OsDisk
-from ollim_bot.store.opening import open_database
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.connection import connect
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.files import OsDisk
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.jobs import JobSpec, Routine
+from ollim_bot.kernel.values.ports import Disk
+from ollim_bot.kernel.values.run_history import CHECKPOINT
 
 SOME = 1_000
 # A process that has loaded the bot's libraries, and waits.

@@ -34,23 +34,28 @@ from bench.fixtures import (
     write_reminders,
 )
 from bench.measure import Bar, Result, Unit, compare, seconds
-from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.jobs.foreground import JobRuns
-from ollim_bot.domain.run_history import ARMED, CHANGED, CHECKPOINT
-from ollim_bot.paths import DataPaths
-from ollim_bot.schedule.dispatch import Dispatcher
-from ollim_bot.schedule.due_jobs import DueJobs
-from ollim_bot.schedule.extra_times import HeadsUps, Nags
-from ollim_bot.schedule.job_index import AnswerPlans, JobIndex
-from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, OwnerZone, ScheduleRecords
-from ollim_bot.schedule.requested_runs import RunRequests
-from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Watcher
-from ollim_bot.store.change_journal import ChangeJournal
-from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.job_files import JobFileChanges, open_repositories
-from ollim_bot.store.run_requests import RequestFolder
-from ollim_bot.store.store import DatabaseStore
+from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.changes.change_journal import ChangeJournal
+from ollim_bot.kernel.changes.job_files import JobFileChanges, open_repositories
+from ollim_bot.kernel.conversation.foreground import JobRuns
+from ollim_bot.kernel.schedule.dispatch import Dispatcher
+from ollim_bot.kernel.schedule.due_jobs import DueJobs
+from ollim_bot.kernel.schedule.extra_times import HeadsUps, Nags
+from ollim_bot.kernel.schedule.job_index import AnswerPlans, JobIndex
+from ollim_bot.kernel.schedule.ledger_records import (
+    ArmedJobs,
+    Heartbeat,
+    OwnerZone,
+    ScheduleRecords,
+)
+from ollim_bot.kernel.schedule.requested_runs import RunRequests
+from ollim_bot.kernel.schedule.scheduler import Scheduler
+from ollim_bot.kernel.schedule.watcher import Watcher
+from ollim_bot.kernel.store.heartbeat import HeartbeatFile
+from ollim_bot.kernel.store.run_requests import RequestFolder
+from ollim_bot.kernel.store.store import DatabaseStore
+from ollim_bot.kernel.values.run_history import ARMED, CHANGED, CHECKPOINT
 
 MANY = 10_000
 JOBS = (50, 1_000, MANY)
@@ -60,7 +65,7 @@ IDLE_SECONDS, BARE_IDLE_SECONDS = 30.0, 10.0
 DUE_AFTER = timedelta(seconds=8)
 LIMIT, WATCH_LIMIT = 180.0, 30.0
 # What has to be there before any job can be read.
-BARE = ("-c", "import ollim_bot.cli.start")
+BARE = ("-c", "import ollim_bot.app.start")
 ROOT = Path(__file__).parents[1]
 # Their sources are taken from the history; where it lacks one, its rows are left out.
 FORMER = {"version 0.6": "0d1ae473", "version 0.12": "0347e24a"}

@@ -37,12 +37,12 @@ from bench.fixtures import (
 )
 from bench.measure import Bar, Result, Unit, compare, seconds
 from bench.turns import WARM_UP, Scene, TimingSurface, asked_after, make_scene, soon, watched
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.store.backend import Backend
-from ollim_bot.store.database import Database
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.store.backend import Backend
+from ollim_bot.kernel.store.database import Database
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.occurrences import LedgerRow
 from ollim_bot_standby.held_lease import EXPIRES_AFTER
 from ollim_bot_standby.postgres.connection import Address, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres

@@ -27,20 +27,20 @@ from bench.fixtures import (
     running,
 )
 from bench.measure import Bar, Result, Unit, compare
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.definitions import Armed, Definition
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import JobSpec, Routine
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.run_history import History, checkpoint_row
-from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.database import Database
-from ollim_bot.store.files import FileLock
-from ollim_bot.store.journal import GitJournal
-from ollim_bot.upkeep.backup import write_backup
-from ollim_bot.upkeep.restore import restore, take_all
+from ollim_bot.features.keeping.backup import write_backup
+from ollim_bot.features.keeping.restore import restore, take_all
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.database import Database
+from ollim_bot.kernel.store.files import FileLock
+from ollim_bot.kernel.store.journal import GitJournal
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.definitions import Armed, Definition
+from ollim_bot.kernel.values.jobs import JobSpec, Routine
+from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
+from ollim_bot.kernel.values.run_history import History, checkpoint_row
+from ollim_bot.kernel.values.updates import PendingUpdate, PendingUpdates
 
 ROUNDS, BACKUP_ROUNDS, HISTORY_ROUNDS = 60, 3, 15
 WAITING = 10_000

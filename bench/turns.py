@@ -24,21 +24,21 @@ from bench.fixtures import prepared
 from bench.measure import Bar, Result, Unit, seconds
 from bench.storage import bare_append
 from ollim_bot.app.app import Adapters, App
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.events import AgentEvent, TextStreamed
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
-from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.shared_files import Names
-from ollim_bot.engine.engine import ClaudeEngine
-from ollim_bot.engine.launcher import engine_variables, launcher
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.engine.engine import ClaudeEngine
+from ollim_bot.kernel.engine.launcher import engine_variables, launcher
+from ollim_bot.kernel.prompts.turn_prompts import build_system_prompt, read_manual
+from ollim_bot.kernel.store.owner_files import ProfileFiles
+from ollim_bot.kernel.tools.registry import TOOL_LINES
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.events import AgentEvent, TextStreamed
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.occurrences import LedgerRow, OccurrenceState
+from ollim_bot.kernel.values.ports import ChatService, IncomingMessage, Status, TurnStart
+from ollim_bot.kernel.values.runtime_config import RuntimeConfig
+from ollim_bot.kernel.values.shared_files import Names
 from ollim_bot.offline.server import MessagesServer, ModelRequest, Reply, Say
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import ChatService, IncomingMessage, Status, TurnStart
-from ollim_bot.prompts.turns import build_system_prompt, read_manual
-from ollim_bot.settings import Settings
-from ollim_bot.store.owner_files import ProfileFiles
-from ollim_bot.tools.registry import TOOL_LINES
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from devtools.doubles.journal import RecordingJournal
-from tests.conversation.scene import HOME, conversation_deps
+from tests.kernel.conversation.scene import HOME, conversation_deps
 from tests.stores import Stores, memory_stores
 
 from bench.fixtures import (
@@ -35,22 +35,22 @@ from bench.fixtures import (
 from bench.measure import Result, Unit, seconds
 from bench.schedule import running
 from ollim_bot.app.build import ConversationParts
-from ollim_bot.cli.start import SWITCH_INTERVAL
-from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.jobs.week import KeptWeek, WeekPanel, WeekPlans
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.jobs import JobSpec, Routine
-from ollim_bot.domain.occurrences import Answer
-from ollim_bot.domain.rehearsal.findings import DAYS, findings
-from ollim_bot.domain.rehearsal.simulation import rehearse
-from ollim_bot.domain.schedule import ScheduledJob
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.store import DatabaseStore
+from ollim_bot.app.start import SWITCH_INTERVAL
+from ollim_bot.features.week.rehearsal_findings import DAYS, findings
+from ollim_bot.features.week.simulation import rehearse
+from ollim_bot.features.week.week_html import week_html
+from ollim_bot.features.week.week_views import KeptWeek, WeekPanel, WeekPlans
+from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.changes.job_files import open_repositories
+from ollim_bot.kernel.store.store import DatabaseStore
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.jobs import JobSpec, Routine
+from ollim_bot.kernel.values.occurrences import Answer
+from ollim_bot.kernel.values.schedule import ScheduledJob
+from ollim_bot.kernel.values.view_ports import Views
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.panels import PAGE, PAGES, Panels
-from ollim_bot.surfaces.web.week_html import week_html
-from ollim_bot.view_ports import Views
 
 JOBS = 10_000
 ROUNDS, DRAFT_ROUNDS = 9, 5

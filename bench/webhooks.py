@@ -17,15 +17,15 @@ from devtools.doubles.journal import RecordingJournal
 
 from bench.fixtures import new_database
 from bench.measure import Bar, Result
-from ollim_bot.clock import SystemClock
-from ollim_bot.domain.hook_jobs import WebhookSpec
-from ollim_bot.domain.job_kinds import JobKey, JobKind
-from ollim_bot.paths import DataPaths
-from ollim_bot.schedule.job_index import JobIndex, job_of
-from ollim_bot.store.change_journal import ChangeJournal
-from ollim_bot.store.store import DatabaseStore
-from ollim_bot.store.transaction import Transaction
-from ollim_bot.webhooks.server import WebhookServer
+from ollim_bot.features.webhooks.webhook_server import WebhookServer
+from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.job_kinds import JobKey, JobKind
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.changes.change_journal import ChangeJournal
+from ollim_bot.kernel.schedule.job_index import JobIndex, job_of
+from ollim_bot.kernel.store.store import DatabaseStore
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.hook_jobs import WebhookSpec
 
 CALLS = 2000
 CONNECTIONS = 32

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ollim_bot"
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "ollim_bot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class PlantedBug:
 PLANTED_BUGS = (
     PlantedBug(
         "nothing is synced",
-        "store/files.py",
+        "kernel/store/files.py",
         "        os.fsync(descriptor)\n",
         "        return\n",
         focus=(
@@ -50,14 +50,14 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "confirmed before it is sent",
-        "conversation/delivery.py",
+        "kernel/conversation/delivery.py",
         "            attempt.tried_at = now\n",
         "            attempt.tried_at = now\n"
         "            await self._confirm(delivery, f'1{now:%d%H%M%S%f}')\n",
     ),
     PlantedBug(
         "acknowledged before it is on disk",
-        "conversation/conversation.py",
+        "kernel/conversation/conversation.py",
         "        shown, item, is_for_agent = await self._state.transact(step)\n",
         "        shown, item, is_for_agent = accepted.as_message(), None, True\n"
         "        later = asyncio.get_running_loop().call_later\n"
@@ -66,10 +66,10 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a call of a webhook is answered before it is on disk",
-        "webhooks/reception.py",
+        "features/webhooks/reception.py",
         "            accepted = await self._calls.accept(call)\n",
-        "            from ollim_bot.domain.jobs import JobKind\n"
-        "            from ollim_bot.domain.occurrences import Occurrence\n"
+        "            from ollim_bot.kernel.values.jobs import JobKind\n"
+        "            from ollim_bot.kernel.values.occurrences import Occurrence\n"
         "            run = Occurrence(JobKind.WEBHOOK, call.hook, call.name)\n"
         "            accepted = Acceptance(run, is_new=True)\n"
         "            later = asyncio.get_running_loop().call_later\n"
@@ -78,7 +78,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a task is ticked after the answer",
-        "conversation/tasks.py",
+        "features/tasks/task_buttons.py",
         "        await self._store.transact(lambda tx: begin_click(tx, step))\n",
         "        noting = self._store.transact(lambda tx: begin_click(tx, step))\n"
         "        later = asyncio.get_running_loop().call_later\n"
@@ -89,28 +89,28 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a token is not reserved",
-        "conversation/message_poster.py",
+        "kernel/conversation/message_poster.py",
         "verdict = tx.budget.take(pay)\n",
         "_, verdict = pay(tx.budget.get())\n",
         focus=("run a routine", "call a webhook"),
     ),
     PlantedBug(
         "updates are popped without a claim",
-        "conversation/turns/runner.py",
+        "kernel/conversation/turn_runner.py",
         "replace(taken, claim=claim, in_fork=dialogue.in_fork)",
         "replace(taken, in_fork=dialogue.in_fork)",
         focus=("kill as updates are taken", "before the removal: pending_updates.json"),
     ),
     PlantedBug(
         "the nonce is new each time",
-        "store/deliveries.py",
+        "kernel/store/delivery_rows.py",
         'f"{base} {part}".encode()',
         'f"{base} {part} {datetime.now()}".encode()',
         focus=("Discord: answer to a sending lost", "Discord: sending hangs, done", "remind"),
     ),
     PlantedBug(
         "a click is not marked as used",
-        "store/item_answers.py",
+        "kernel/changes/item_answers.py",
         "    before = tx.due_items.get_open(key)\n    if before is None:\n",
         "    before = tx.due_items.get(key)\n    if before is None:\n",
         focus=("snooze twice",),
@@ -124,7 +124,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a moment is run without a claim",
-        "schedule/dispatch.py",
+        "kernel/schedule/dispatch.py",
         "            return tx.ledger.claim(due.occurrence, found_at, facts)\n",
         "            tx.ledger.append(LedgerRow(found_at, 'due', due.occurrence, facts))\n"
         "            return True\n",
@@ -137,7 +137,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a reminder is removed before it is delivered",
-        "schedule/dispatch.py",
+        "kernel/schedule/dispatch.py",
         "        is_delivering = asyncio.Event()\n",
         "        if isinstance(due.job, Reminder):\n"
         "            await self._must.finish(due, is_delivered=False)\n"
@@ -158,7 +158,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a calendar that cannot be read loses its events",
-        "domain/calendar.py",
+        "kernel/values/calendar.py",
         "        return self._replace(problem=problem, failing_since=self.failing_since or now)\n",
         "        since = self.failing_since or now\n"
         "        return self._replace(events=(), problem=problem, failing_since=since)\n",
@@ -166,21 +166,21 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "what the new clock jumps over is forgotten",
-        "domain/travel.py",
+        "kernel/values/travel.py",
         "        return instant(old, self.after).astimezone(UTC)\n",
         "        return self.at.astimezone(UTC)\n",
         focus=("travel",),
     ),
     PlantedBug(
         "what the phone may have got is never found",
-        "surfaces/ntfy/channel.py",
+        "features/phone/ntfy_channel.py",
         "            if each.kind == MESSAGE and each.sequence == nonce:\n",
         "            if not each.id:\n",
         focus=("phone: answer to a push lost", "kill before the phone confirms"),
     ),
     PlantedBug(
         "a press is noted before it is done",
-        "surfaces/ntfy/replies.py",
+        "features/phone/replies.py",
         "        is_done = button is not None and await self._pressed(service, button)\n",
         "        if button is not None and event is not None:\n"
         "            read = event.id\n"
@@ -194,7 +194,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "presses are read from now on",
-        "surfaces/ntfy/replies.py",
+        "features/phone/replies.py",
         "        since = state.last_reply or str(int(self._pairing.paired_at.timestamp()))\n",
         "        since = str(int(self._clock.now().timestamp()) + (not state))\n",
         focus=("press while the bot is dead",),

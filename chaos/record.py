@@ -17,10 +17,10 @@ from zoneinfo import ZoneInfo
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 
-from ollim_bot.domain.due_items import DueItem, item_key
-from ollim_bot.domain.item_messages import shown_as
-from ollim_bot.store.codecs.messages import CHAT_MESSAGES
-from ollim_bot.store.codecs.plain import decode_plain
+from ollim_bot.kernel.store.codecs.message_codec import CHAT_MESSAGES
+from ollim_bot.kernel.store.codecs.plain import decode_plain
+from ollim_bot.kernel.values.due_items import DueItem, item_key
+from ollim_bot.kernel.values.item_messages import shown_as
 
 _ENDS = {"refused": "not_sent", "unknown": "unsure"}
 # The notes about each channel.

@@ -44,7 +44,7 @@ WEBHOOKS = {
 SECRET = "the-secret-of-all-webhooks-of-the-chaos"
 # The zone of the settings, which the owner leaves and comes back to.
 HOME_ZONE = "Europe/Berlin"
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[1]
 _BOT_WITH_FAULTS = ("-m", "chaos.fault_injection")
 _LOOK = 0.1
 # The name under which each error of the system is counted.

@@ -15,7 +15,7 @@ from hypothesis.internal.conjecture import providers
 from tests.cases import CaseTables
 from tests.defined_start import begin_in_defined_state, use_folders
 from tests.e2e import fork_server
-from tests.engine.cheap_starts import CHEAP_STARTS
+from tests.kernel.engine.cheap_starts import CHEAP_STARTS
 from tests.kinds import KindGuard, is_real
 from tests.left_behind import nothing_left_behind
 from tests.order import first_tests

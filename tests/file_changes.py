@@ -6,12 +6,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk, Journal
-from ollim_bot.store.changes import FileChanges
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.questions import DATABASE
-from ollim_bot.store.transaction import Step
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.changes.file_changes import FileChanges
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.questions import DATABASE
+from ollim_bot.kernel.store.transaction import Step
+from ollim_bot.kernel.values.ports import Disk, Journal
 
 R = TypeVar("R")
 

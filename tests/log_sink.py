@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from ollim_bot.clock import SystemClock
-from ollim_bot.logs import set_up_logging
-from ollim_bot.settings import LogFormat, LogLevel
+from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.logs import set_up_logging
+from ollim_bot.kernel.base.settings import LogFormat, LogLevel
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LOGGER = logging.getLogger("ollim_bot.scheduling")

@@ -10,20 +10,20 @@ from typing import Generic, NamedTuple, TypeVar
 
 from devtools.doubles.memory import RecordingStore, memory_repositories
 
-from ollim_bot.domain.cards import ButtonPrompts
-from ollim_bot.domain.forks import Fork
-from ollim_bot.domain.hook_jobs import WebhookSpec
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.jobs import Reminder, Routine
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.sessions import SessionEvent
-from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.ports import JobRepositories, JobRepository
-from ollim_bot.store.records import Record
-from ollim_bot.store.steps import leave_update
-from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.store.records import Record
+from ollim_bot.kernel.store.steps import leave_update
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.cards import ButtonPrompts
+from ollim_bot.kernel.values.forks import Fork
+from ollim_bot.kernel.values.hook_jobs import WebhookSpec
+from ollim_bot.kernel.values.jobs import Reminder, Routine
+from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
+from ollim_bot.kernel.values.ports import JobRepositories, JobRepository
+from ollim_bot.kernel.values.runtime_config import RuntimeConfig
+from ollim_bot.kernel.values.sessions import SessionEvent
+from ollim_bot.kernel.values.updates import PendingUpdate, PendingUpdates
 
 T = TypeVar("T")
 R = TypeVar("R")

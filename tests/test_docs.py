@@ -10,15 +10,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal
 from tests.slash_commands import COMMANDS
+from tests.terminal import Terminal
 
-from ollim_bot.domain.runtime_config import CONFIG_KEYS
-from ollim_bot.paths import DataPaths
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.values.runtime_config import CONFIG_KEYS
 
 pytestmark = pytest.mark.same_fixtures
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SOURCE = ROOT / "src" / "ollim_bot"
 OTHERS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md", "chaos/README.md")
@@ -149,7 +149,7 @@ def test_a_command_that_does_not_exist_is_found_out(tmp_path: Path) -> None:
 
 
 def test_every_setting_that_is_named_exists_and_is_explained() -> None:
-    code = [SOURCE / "settings.py", SOURCE / "environment.py"]
+    code = [SOURCE / "kernel/base/settings.py", SOURCE / "kernel/base/environment.py"]
     settings = {text for text in texts_in(code) if _SETTING.fullmatch(text)}
     named = {name for page in PAGES for name in _SETTING.findall(page.read_text())}
     assert named == settings == first_cells((DOCS / "settings.md").read_text())

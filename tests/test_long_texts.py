@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 import pytest
 from bench.linear import MESSAGE_READERS, READERS, Reader
 
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.phrases.durations import parse_duration
-from ollim_bot.domain.phrases.moment import parse_moment
-from ollim_bot.domain.text import LONGEST_SLUG, slug
-from ollim_bot.errors import BadCron, BadPhrase
+from ollim_bot.kernel.base.errors import BadCron, BadPhrase
+from ollim_bot.kernel.base.text import LONGEST_SLUG, slug
+from ollim_bot.kernel.store.attachments.attachment_files import LONGEST_NAME, safe_name
+from ollim_bot.kernel.store.document import BadDocument
+from ollim_bot.kernel.store.frontmatter import parse
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.phrases.durations import parse_duration
+from ollim_bot.kernel.values.phrases.moment import parse_moment
 from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.phrasings import intents_in
-from ollim_bot.store.attachments.files import LONGEST_NAME, safe_name
-from ollim_bot.store.document import BadDocument
-from ollim_bot.store.frontmatter import parse
 
 NOW = datetime(2026, 2, 3, 9, tzinfo=UTC)
 LONG = 100_000

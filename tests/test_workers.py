@@ -218,11 +218,11 @@ def test_a_change_touches_the_tests_that_import_it(tmp_path: Path) -> None:
     names = {
         "test_own.py": "",
         "test_other.py": "",
-        "test_user.py": "from ollim_bot.clock import X",
+        "test_user.py": "from ollim_bot.kernel.base.clock import X",
     }
     for name, text in names.items():
         (tmp_path / name).write_text(text)
-    changed = ["src/ollim_bot/clock.py", "test_own.py", "README.md"]
+    changed = ["src/ollim_bot/kernel/base/clock.py", "test_own.py", "README.md"]
     touched = touched_by(changed, [tmp_path / name for name in names], tmp_path)
     assert {each.name for each in touched} == {"test_own.py", "test_user.py"}
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def build_wheel(directory: Path, source: Path = ROOT) -> Path:

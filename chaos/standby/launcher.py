@@ -97,7 +97,7 @@ def _set_pace(pace: float) -> None:
 
 
 def _set_clock(ahead: timedelta) -> None:
-    from ollim_bot.clock import SystemClock
+    from ollim_bot.kernel.base.clock import SystemClock
 
     def now(self: Any) -> datetime:
         return datetime.now(self._zone) + ahead
@@ -131,7 +131,7 @@ def _watch_steps(machine: Machine) -> None:
 
 
 def _watch_sends(machine: Machine) -> None:
-    from ollim_bot.conversation.delivery import Transport
+    from ollim_bot.kernel.conversation.delivery import Transport
 
     begin, send = Transport.__init__, Transport.sent
 

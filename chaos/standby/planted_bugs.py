@@ -30,7 +30,7 @@ STANDBY_BUGS = (
     ),
     PlantedBug(
         "a message is sent without a look at the deadline",
-        "conversation/delivery.py",
+        "kernel/conversation/delivery.py",
         "        if not self._may_act():\n"
         "            raise errors.Unreachable(_OTHERS_LEAD)\n"
         "        was_in_doubt = attempt.is_in_doubt\n",

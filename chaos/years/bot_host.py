@@ -21,9 +21,9 @@ from chaos.years.simulated_engine import SimulatedEngine
 from chaos.years.timeline import Timeline
 from chaos.years.virtual_time import VirtualTimeLoop, VirtualTimePacer, VirtualWallClock
 from ollim_bot.app.app import Adapters, App, Ending
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.settings import Settings
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.values.commands import CommandAnswer
 
 _LONGEST_STOP = 120.0
 _LONGEST_WAIT = 30.0

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollim_bot.store.files import OsDisk
+from ollim_bot.kernel.store.files import OsDisk
 
 
 class ProcessKilled(BaseException):

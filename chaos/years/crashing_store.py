@@ -12,13 +12,13 @@ from typing import TypeVar
 from devtools.doubles.immediate_store import ImmediateStore
 
 from chaos.years.crashing_disk import CrashingDisk
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.pings import Charge
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.connection import connect
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.transaction import Step
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.connection import connect
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.transaction import Step
+from ollim_bot.kernel.values.pings import Charge
 
 R = TypeVar("R")
 

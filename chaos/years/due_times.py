@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from random import Random
 from zoneinfo import ZoneInfo
 
-from tests.domain import cron_oracle
-from tests.domain.cron_lines import Line, any_line, moments_a_year
-from tests.domain.cron_oracle import MINUTE, Pattern
-from tests.domain.test_repeats import matches
+from tests.kernel.values import cron_oracle
+from tests.kernel.values.cron_lines import Line, any_line, moments_a_year
+from tests.kernel.values.cron_oracle import MINUTE, Pattern
+from tests.kernel.values.test_repeats import matches
 
 NEW_YORK = ZoneInfo("America/New_York")
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -11,7 +11,7 @@ from chaos.years.due_times import ZONES
 from chaos.years.owner_actions import Action
 from chaos.years.scene import YearsScene, uniform_choice
 from chaos.years.simulated_engine import Hangs
-from ollim_bot.domain.events import FailureKind
+from ollim_bot.kernel.values.events import FailureKind
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _MOST_STEPS_UNTIL_CRASH = 120

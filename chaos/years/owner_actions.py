@@ -18,7 +18,7 @@ from chaos.years.scene import (
     uniform_choice,
 )
 from chaos.years.simulated_chat import FoundButton
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.kernel.values.commands import CommandAnswer
 
 Action = Callable[[YearsScene, Random], Awaitable[None]]
 

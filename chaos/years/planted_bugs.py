@@ -10,68 +10,68 @@ from pathlib import Path
 from chaos.planted_bugs import PLANTED_BUGS as CHAOS_BUGS
 from chaos.planted_bugs import PlantedBug, program_with_bug
 
-_ROOT = Path(__file__).resolve().parent.parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 
 PLANTED_BUGS = (
     *(each for each in CHAOS_BUGS if each.name == "a token is not reserved"),
     PlantedBug(
         "what was missed twice is noted once",
-        "schedule/catch_up.py",
+        "kernel/schedule/catch_up.py",
         "        for moment in missed.older:\n",
         "        for moment in missed.older[1:]:\n",
     ),
     PlantedBug(
         "late is not said",
-        "domain/schedule.py",
+        "kernel/values/schedule.py",
         "elapsed(due, now) > STILL_ON_TIME\n",
         "elapsed(due, now) > STILL_ON_TIME * 9999\n",
     ),
     PlantedBug(
         "a time that was slept through has no end",
-        "store/item_answers.py",
+        "kernel/changes/item_answers.py",
         "        skip_planned(tx, item, SkipReason.SUPERSEDED, NEWER_CAME)\n",
         "",
     ),
     PlantedBug(
         "a time is planned and not shown",
-        "store/item_answers.py",
+        "kernel/changes/item_answers.py",
         "    tx.messages.add(message)\n    tx.ledger.append(done)\n",
         "    tx.ledger.append(done)\n",
     ),
     PlantedBug(
         "a heads-up comes after its moment",
-        "schedule/extra_times.py",
+        "kernel/schedule/extra_times.py",
         "number == len(found) and each.moment > now\n",
         "number == len(found)\n",
     ),
     PlantedBug(
         "a heads-up is not noted",
-        "schedule/extra_times.py",
+        "kernel/schedule/extra_times.py",
         "            tx.ledger.append(begun, heads_up_end(each.occurrence, title, reason, now))\n",
         "            tx.ledger.append(begun)\n",
     ),
     PlantedBug(
         "pings come in the quiet",
-        "conversation/message_poster.py",
+        "kernel/conversation/message_poster.py",
         "        until = quiet_until(quiet_settings(tx), tx.now)\n",
         "        until = None\n",
     ),
     PlantedBug(
         "a digest has its newest line only",
-        "conversation/quiet.py",
+        "features/quiet.py",
         "    digest = Digest.of(held, now)\n",
         "    digest = Digest.of(held[-1:], now)\n",
     ),
     PlantedBug(
         "the cost of a failed attempt is not noted",
-        "conversation/background.py",
+        "kernel/conversation/background.py",
         "            tx.usage.add(*outcome.usage_rows(occurrence, tx.now))\n",
         "            if is_over:\n"
         "                tx.usage.add(*outcome.usage_rows(occurrence, tx.now))\n",
     ),
     PlantedBug(
         "a file takes its place before it is synced",
-        "store/files.py",
+        "kernel/store/files.py",
         "        disk.sync(temporary)\n",
         "",
     ),
@@ -83,7 +83,7 @@ NIGHT_BUGS = (
     *(each for each in PLANTED_BUGS if "quiet" in each.name or "digest" in each.name),
     PlantedBug(
         "what was held follows its digest",
-        "conversation/quiet.py",
+        "features/quiet.py",
         "    if len(held) == 1:\n",
         "    for each in held:\n"
         "        poster.add_to_log(tx, each.message)\n"
@@ -91,37 +91,37 @@ NIGHT_BUGS = (
     ),
     PlantedBug(
         "what was answered is asked again",
-        "store/item_answers.py",
+        "kernel/changes/item_answers.py",
         "    if not item.is_open:\n        forget",
         "    if not item.is_open:\n        return held\n        forget",
     ),
     PlantedBug(
         "what waited is let go of",
-        "store/item_answers.py",
+        "kernel/changes/item_answers.py",
         "    if not item.is_open:\n        forget",
         "    if held.item:\n        forget",
     ),
     PlantedBug(
         "a nag that waited has no end",
-        "store/item_answers.py",
+        "kernel/changes/item_answers.py",
         "        hold(tx, HeldMessage(message), until)\n        tx.ledger.append(done)\n",
         "        hold(tx, HeldMessage(message), until)\n",
     ),
     PlantedBug(
         "an answered line keeps its buttons",
-        "conversation/quiet.py",
+        "features/quiet.py",
         "await self._store.transact(lambda tx: redraw_digests(tx, self._poster))\n",
         "pass\n",
     ),
     PlantedBug(
         "a routine speaks in the quiet",
-        "domain/decision.py",
+        "kernel/values/decision.py",
         "    if given.quiet_until is not None and may_wait:\n",
         "    if given.quiet_until is not None and may_wait and not job:\n",
     ),
     PlantedBug(
         "every moment of a routine runs after the quiet",
-        "schedule/dispatch.py",
+        "kernel/schedule/dispatch.py",
         "        return following is not None and following <= self._clock.now()\n",
         "        return False\n",
     ),

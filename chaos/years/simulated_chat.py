@@ -10,13 +10,19 @@ from datetime import datetime
 
 from chaos.record import Record
 from chaos.years.virtual_time import VirtualTimePacer, VirtualWallClock
-from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.errors import DeliveryUncertain, OllimError, Unreachable
-from ollim_bot.ports import ChatService, IncomingMessage, MessagePart, Status, TurnStart
+from ollim_bot.kernel.base.errors import DeliveryUncertain, OllimError, Unreachable
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.values.cards import Button, Card
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.events import AgentEvent
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.ports import (
+    ChatService,
+    IncomingMessage,
+    MessagePart,
+    Status,
+    TurnStart,
+)
 
 # For so long the service recognizes the nonce of a message that is sent again.
 _NONCE_SECONDS = 180.0

@@ -13,7 +13,7 @@ from chaos.checker import TASK
 from chaos.record import Record
 from chaos.years.simulated_engine import Step, TakesTime
 from chaos.years.virtual_time import VirtualWallClock
-from ollim_bot.domain.ids import SessionId
+from ollim_bot.kernel.base.ids import SessionId
 
 _PING, _REPORT = "mcp__discord__ping_user", "mcp__discord__report_updates"
 _FOLLOW_UP = "mcp__discord__follow_up_chain"

@@ -15,11 +15,18 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import count
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
-from ollim_bot.ports import Channel, ChatService, Clock, MessagePart, Status, TurnStart
+from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, Unreachable
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.events import AgentEvent
+from ollim_bot.kernel.values.ports import (
+    Channel,
+    ChatService,
+    Clock,
+    MessagePart,
+    Status,
+    TurnStart,
+)
 
 _NEWEST = 20
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 from weakref import WeakSet
 
-from ollim_bot.domain.moments import instant
+from ollim_bot.kernel.base.moments import instant
 
 A_FRACTION = timedelta(microseconds=330_745)
 _TURNS_TO_SETTLE = 50

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.errors import BadJob, ChangedMeanwhile, DuplicateId, NotFound
-from ollim_bot.ports import JobRepository
+from ollim_bot.kernel.base.errors import BadJob, ChangedMeanwhile, DuplicateId, NotFound
+from ollim_bot.kernel.values.jobs import JobSpec, Reminder
+from ollim_bot.kernel.values.ports import JobRepository
 
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 

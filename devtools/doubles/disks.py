@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ollim_bot.ports import Disk
-from ollim_bot.store.files import OsDisk
+from ollim_bot.kernel.store.files import OsDisk
+from ollim_bot.kernel.values.ports import Disk
 
 
 class SteppedDisk:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Self
 
 from devtools.doubles.clock import ManualClock
-from ollim_bot.domain.events import (
+from ollim_bot.kernel.base.errors import SessionLost
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.values.events import (
     AgentEvent,
     EndCause,
     FailureKind,
@@ -30,11 +32,7 @@ from ollim_bot.domain.events import (
     UsageReported,
     tool_label,
 )
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.runtime_config import Thinking
-from ollim_bot.domain.usage import Usage
-from ollim_bot.errors import SessionLost
-from ollim_bot.ports import (
+from ollim_bot.kernel.values.ports import (
     Clock,
     OfferedSkill,
     Prompt,
@@ -46,6 +44,8 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
+from ollim_bot.kernel.values.runtime_config import Thinking
+from ollim_bot.kernel.values.usage import Usage
 
 _LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ollim_bot.domain.calendar import CalendarEvent
-from ollim_bot.errors import EventNotFound, OllimError
+from ollim_bot.kernel.base.errors import EventNotFound, OllimError
+from ollim_bot.kernel.values.calendar import CalendarEvent
 
 
 class MemoryEvents:

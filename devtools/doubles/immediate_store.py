@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from ollim_bot.errors import StorageError
-from ollim_bot.store.backend import ALONE
-from ollim_bot.store.database import Database
-from ollim_bot.store.store import Watches
-from ollim_bot.store.transaction import Step
+from ollim_bot.kernel.base.errors import StorageError
+from ollim_bot.kernel.store.backend import ALONE
+from ollim_bot.kernel.store.database import Database
+from ollim_bot.kernel.store.store import Watches
+from ollim_bot.kernel.store.transaction import Step
 
 R = TypeVar("R")
 

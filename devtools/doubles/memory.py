@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 from devtools.doubles.repeating_store import RecordedStatements, RepeatingStore
-from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
-from ollim_bot.domain.jobs import Job, JobText, RepositoryReport, StoredJob
-from ollim_bot.errors import BadJob, ChangedMeanwhile, DuplicateId, JobNotFound
-from ollim_bot.ports import JobRepositories
-from ollim_bot.store import frontmatter
-from ollim_bot.store.connection import Statements
-from ollim_bot.store.inbox import InboxInputs
-from ollim_bot.store.job_folder import read_text
-from ollim_bot.store.job_formats import REMINDERS, JobFormat
-from ollim_bot.store.routine_format import ROUTINES
-from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot.store.webhook_format import WEBHOOKS
+from ollim_bot.kernel.base.errors import BadJob, ChangedMeanwhile, DuplicateId, JobNotFound
+from ollim_bot.kernel.store import frontmatter
+from ollim_bot.kernel.store.connection import Statements
+from ollim_bot.kernel.store.inbox_rows import InboxInputs
+from ollim_bot.kernel.store.job_folder import read_text
+from ollim_bot.kernel.store.job_formats import REMINDERS, JobFormat
+from ollim_bot.kernel.store.routine_format import ROUTINES
+from ollim_bot.kernel.store.transaction import Step, Transaction
+from ollim_bot.kernel.store.webhook_format import WEBHOOKS
+from ollim_bot.kernel.values.inbox import Accepted, Inbox, InboxRow
+from ollim_bot.kernel.values.jobs import Job, JobText, RepositoryReport, StoredJob
+from ollim_bot.kernel.values.ports import JobRepositories
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from ollim_bot.domain.push import PhoneCode, PhoneOffer
+from ollim_bot.kernel.values.push import PhoneCode, PhoneOffer
 
 OFFER = PhoneOffer(
     "https://push.example.net",

@@ -11,30 +11,24 @@ from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ollim_bot.domain.about_me import AboutMe
-from ollim_bot.domain.changes import ChangeList
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage
-from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
-from ollim_bot.domain.costs import PastCosts, cost_report
-from ollim_bot.domain.day import DayView
-from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
-from ollim_bot.domain.ids import MessageId, TurnId
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.job_form import JobForm
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.job_list import JobList
-from ollim_bot.domain.jobs import JobText
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.receipts import RunFilter, RunList, RunPage
-from ollim_bot.domain.rehearsal.simulation import Assumptions, rehearse
-from ollim_bot.domain.run_history import RunStory
-from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.search import Search, terms_of
-from ollim_bot.domain.session_list import SessionList
-from ollim_bot.domain.views import HealthReport, Preview, SettingsView, ViewAnswer
-from ollim_bot.domain.week import WeekView, week_of
-from ollim_bot.ports import (
+from ollim_bot.features.today.day import DayView
+from ollim_bot.features.week.simulation import Assumptions, rehearse
+from ollim_bot.features.week.week import WeekView, week_of
+from ollim_bot.kernel.base.ids import MessageId, TurnId
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.values.about_me import AboutMe
+from ollim_bot.kernel.values.changes import ChangeList
+from ollim_bot.kernel.values.chat import Attachment, Author, ChatMessage
+from ollim_bot.kernel.values.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.kernel.values.costs import PastCosts, cost_report
+from ollim_bot.kernel.values.events import AgentEvent, EndCause, TextStreamed, TurnEnded
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.job_form import JobForm
+from ollim_bot.kernel.values.job_list import JobList
+from ollim_bot.kernel.values.jobs import JobText
+from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
+from ollim_bot.kernel.values.pings import PingBudget
+from ollim_bot.kernel.values.ports import (
     ChatSurface,
     Clock,
     IncomingFile,
@@ -44,7 +38,13 @@ from ollim_bot.ports import (
     Surface,
     TurnStart,
 )
-from ollim_bot.view_ports import Views
+from ollim_bot.kernel.values.receipts import RunFilter, RunList, RunPage
+from ollim_bot.kernel.values.run_history import RunStory
+from ollim_bot.kernel.values.runtime_config import RuntimeConfig
+from ollim_bot.kernel.values.search import Search, terms_of
+from ollim_bot.kernel.values.session_list import SessionList
+from ollim_bot.kernel.values.view_ports import Views
+from ollim_bot.kernel.values.views import HealthReport, Preview, SettingsView, ViewAnswer
 
 COMMANDS = (
     CommandSpec("clear", "start a new conversation"),

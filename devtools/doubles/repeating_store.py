@@ -11,13 +11,19 @@ from functools import cache
 from pathlib import Path
 from typing import Generic, Self, TypeVar
 
-from ollim_bot.errors import StorageError
-from ollim_bot.store.backend import ALONE
-from ollim_bot.store.connection import Row, SqliteStatements, Statements, Value, connect_in_memory
-from ollim_bot.store.schema import migrate
-from ollim_bot.store.search_index import can_index
-from ollim_bot.store.store import Watches
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.kernel.base.errors import StorageError
+from ollim_bot.kernel.store.backend import ALONE
+from ollim_bot.kernel.store.connection import (
+    Row,
+    SqliteStatements,
+    Statements,
+    Value,
+    connect_in_memory,
+)
+from ollim_bot.kernel.store.schema import migrate
+from ollim_bot.kernel.store.search_index import can_index
+from ollim_bot.kernel.store.store import Watches
+from ollim_bot.kernel.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 

@@ -12,10 +12,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from devtools.doubles.contracts import raising
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.definitions import Definition, armed_row, roster_row
-from ollim_bot.domain.ids import MessageId, SessionId, TurnId
-from ollim_bot.domain.inbox import (
+from ollim_bot.kernel.base.ids import MessageId, SessionId, TurnId
+from ollim_bot.kernel.base.job_kinds import JobKey, JobKind
+from ollim_bot.kernel.store.delivery_rows import DeliveryState
+from ollim_bot.kernel.store.message_log import LoggedMessage, Sender
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.store.transaction import JobOp, Step, Transaction
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.definitions import Definition, armed_row, roster_row
+from ollim_bot.kernel.values.inbox import (
     Accepted,
     Ended,
     InputEnd,
@@ -24,15 +29,10 @@ from ollim_bot.domain.inbox import (
     Taken,
     ToolCalled,
 )
-from ollim_bot.domain.job_kinds import JobKey, JobKind
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.pings import Charge, PingBudget
-from ollim_bot.domain.sessions import SessionChange, SessionEvent
-from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.store.messages import LoggedMessage, Sender
-from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import JobOp, Step, Transaction
+from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
+from ollim_bot.kernel.values.pings import Charge, PingBudget
+from ollim_bot.kernel.values.sessions import SessionChange, SessionEvent
+from ollim_bot.kernel.values.updates import PendingUpdate, PendingUpdates
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.ids import TurnId
-from ollim_bot.ports import ChatService, Status, TurnStart
+from ollim_bot.kernel.base.ids import TurnId
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.events import AgentEvent
+from ollim_bot.kernel.values.ports import ChatService, Status, TurnStart
 
 
 class RecordingSurface:

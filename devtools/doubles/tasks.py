@@ -16,7 +16,9 @@ from datetime import date
 from itertools import count
 
 from devtools.doubles.contracts import raising
-from ollim_bot.domain.tasks import (
+from ollim_bot.kernel.base.errors import OllimError, TaskNotFound, WrongInput
+from ollim_bot.kernel.values.ports import TaskList
+from ollim_bot.kernel.values.tasks import (
     FILE_LIST,
     DeletedTask,
     Task,
@@ -26,8 +28,6 @@ from ollim_bot.domain.tasks import (
     one_line,
     task_row,
 )
-from ollim_bot.errors import OllimError, TaskNotFound, WrongInput
-from ollim_bot.ports import TaskList
 
 
 class MemoryTasks:

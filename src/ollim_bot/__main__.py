@@ -10,7 +10,7 @@ _IS_FOUND_THERE = __file__.startswith(os.path.join(sys.path[0], "ollim_bot", "")
 if __name__ == "__main__" and not sys.flags.safe_path and not _IS_FOUND_THERE:
     del sys.path[0]
 
-from ollim_bot.cli.main import run  # noqa: E402 - not before the path is right
+from ollim_bot.surfaces.terminal.main import run  # noqa: E402 - not before the path is right
 
 if __name__ == "__main__":
     run()

@@ -20,13 +20,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
-from ollim_bot.errors import StorageError, Unreadable, WriteFailed
-from ollim_bot.store.backend import SharedBackend
-from ollim_bot.store.connection import Row, Statements, Value
-from ollim_bot.store.errors import Damaged, OtherSchema
-from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.kernel.base.errors import StorageError, Unreadable, WriteFailed
+from ollim_bot.kernel.store.backend import SharedBackend
+from ollim_bot.kernel.store.connection import Row, Statements, Value
+from ollim_bot.kernel.store.database_errors import Damaged, OtherSchema
+from ollim_bot.kernel.store.file_store import Malformed
+from ollim_bot.kernel.store.schema import SCHEMA
+from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot_standby.machines import NOT_NOW, OnStandby, ServerGone
 from ollim_bot_standby.postgres.search import TsvectorIndex
 

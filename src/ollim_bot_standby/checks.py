@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
 from ollim_bot import __version__
-from ollim_bot.errors import StorageError
-from ollim_bot.paths import DataPaths
-from ollim_bot.settings import Settings
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.kernel.base.errors import StorageError
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.store.schema import SCHEMA
+from ollim_bot.kernel.upkeep.findings import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot_standby.file_layout import WaitingFiles, set_asides
 from ollim_bot_standby.keys import key_names
 from ollim_bot_standby.machines import FoundServer, in_words

@@ -11,13 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import JSON, Given, Noun, argument, plain, print_json
-from ollim_bot.cli.terminal import show
-from ollim_bot.domain.database_address import problem_with_address
-from ollim_bot.domain.text import counted
-from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
-from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.kernel.base.database_address import problem_with_address
+from ollim_bot.kernel.base.errors import AlreadyRunning, OllimError, WrongInput
+from ollim_bot.kernel.base.instance import running_pid
+from ollim_bot.kernel.base.text import counted
+from ollim_bot.surfaces.terminal.caller import Caller
+from ollim_bot.surfaces.terminal.framework import JSON, Given, Noun, argument, plain, print_json
+from ollim_bot.surfaces.terminal.printing import show
 from ollim_bot_standby.keys import (
     Keys,
     key_names,
@@ -30,8 +30,8 @@ from ollim_bot_standby.keys import (
 from ollim_bot_standby.machines import FoundServer, Leader, Machine, in_words
 
 if TYPE_CHECKING:
-    from ollim_bot.cli.setup import Console
-    from ollim_bot.settings import Secret, Settings
+    from ollim_bot.features.setup.setup_command import Console
+    from ollim_bot.kernel.base.settings import Secret, Settings
     from ollim_bot_standby.stored_files import FilesState
 
 _NEEDS_PSYCOPG = (
@@ -283,8 +283,8 @@ def _status(given: Given, caller: Caller) -> None:
 
 def _unlike_lines(settings: Settings, caller: Caller) -> Iterator[str]:
     """What this machine says otherwise, and what counts."""
-    from ollim_bot.environment import system_zone
-    from ollim_bot.settings import Settings as Reading
+    from ollim_bot.kernel.base.environment import system_zone
+    from ollim_bot.kernel.base.settings import Settings as Reading
 
     yield from settings.unlike
     is_set = "OLLIM_TIMEZONE" in Reading.values(caller.environ, cwd=caller.path("."))
@@ -512,7 +512,7 @@ def _given_address(given: Given, caller: Caller, console: Console, known: str = 
 
     Raises `WrongInput`, without its words.
     """
-    from ollim_bot.settings import Secret
+    from ollim_bot.kernel.base.settings import Secret
 
     if "file" in given:
         name = str(given["file"])
@@ -529,8 +529,8 @@ def _given_address(given: Given, caller: Caller, console: Console, known: str = 
 
 
 def _read_address(typed: str, caller: Caller) -> str:
-    from ollim_bot.cli.data import note
-    from ollim_bot.plain_files import SizeLimit, read_file
+    from ollim_bot.kernel.base.plain_files import SizeLimit, read_file
+    from ollim_bot.surfaces.terminal.terminal_data import note
 
     path = caller.path(typed)
     try:
@@ -566,6 +566,6 @@ def _require_psycopg() -> None:
 
 
 def _console() -> Console:
-    from ollim_bot.cli.setup import TerminalConsole
+    from ollim_bot.features.setup.setup_command import TerminalConsole
 
     return TerminalConsole()

@@ -16,30 +16,30 @@ from pathlib import Path
 from time import sleep
 from typing import TypeVar
 
-from ollim_bot.domain.changes import EVENT, TASK, Changer, ChangeRow
-from ollim_bot.domain.initiative import SetByAgent, Setter
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.domain.taint import marked_taint
-from ollim_bot.errors import StorageError, Unreadable, WriteFailed
-from ollim_bot.processes import line_of, parent_of
-from ollim_bot.store.change_rows import (
+from ollim_bot.kernel.base.errors import StorageError, Unreadable, WriteFailed
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.processes import line_of, parent_of
+from ollim_bot.kernel.changes.file_changes import TASKS
+from ollim_bot.kernel.store.change_rows import (
     PUT_CHANGE,
     REMEMBER_FILE,
     REMOVE_CHANGE,
     REMOVE_OLD_CHANGES,
     encoded_row,
 )
-from ollim_bot.store.changes import TASKS
-from ollim_bot.store.codecs.plain import decode_plain
-from ollim_bot.store.connection import Row, Value, microseconds, unescaped
-from ollim_bot.store.errors import NotLeading, OutcomeUnknown
-from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.marks import PUT_MARK, decoded_mark, encoded_mark, key_of
-from ollim_bot.store.records import GET_RECORD, PUT_RECORD
-from ollim_bot.store.schema import SCHEMA, tables
-from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.kernel.store.codecs.plain import decode_plain
+from ollim_bot.kernel.store.connection import Row, Value, microseconds, unescaped
+from ollim_bot.kernel.store.database_errors import NotLeading, OutcomeUnknown
+from ollim_bot.kernel.store.file_store import Malformed
+from ollim_bot.kernel.store.mark_rows import PUT_MARK, decoded_mark, encoded_mark, key_of
+from ollim_bot.kernel.store.records import GET_RECORD, PUT_RECORD
+from ollim_bot.kernel.store.schema import SCHEMA, tables
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.store.transaction import Step, Transaction
+from ollim_bot.kernel.values.changes import EVENT, TASK, Changer, ChangeRow
+from ollim_bot.kernel.values.initiative import SetByAgent, Setter
+from ollim_bot.kernel.values.skills import AgentSkills
+from ollim_bot.kernel.values.taint import marked_taint
 from ollim_bot_standby.bot_rows import (
     ROWS_IN_FRAME,
     BadFrame,

@@ -14,19 +14,19 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol, TypeVar
 
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.shared_files import SKILLS
-from ollim_bot.errors import StorageError, WriteFailed
-from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import SizeLimit, TooLarge, UnsuitableFile, open_file
-from ollim_bot.ports import Disk
-from ollim_bot.store.connection import Statements, Value, escaped, unescaped
-from ollim_bot.store.data_directory import TEXTS
-from ollim_bot.store.file_store import Malformed, parse_json, render_json
-from ollim_bot.store.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
-from ollim_bot.store.owner_files import shipped_hashes
-from ollim_bot.store.snapshot import Kind, kind_of
-from ollim_bot.store.transaction import Meta
+from ollim_bot.kernel.base.errors import StorageError, WriteFailed
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.plain_files import SizeLimit, TooLarge, UnsuitableFile, open_file
+from ollim_bot.kernel.store.connection import Statements, Value, escaped, unescaped
+from ollim_bot.kernel.store.data_directory import TEXTS
+from ollim_bot.kernel.store.file_store import Malformed, parse_json, render_json
+from ollim_bot.kernel.store.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
+from ollim_bot.kernel.store.owner_files import shipped_hashes
+from ollim_bot.kernel.store.snapshot import Kind, kind_of
+from ollim_bot.kernel.store.transaction import Meta
+from ollim_bot.kernel.values.ports import Disk
+from ollim_bot.kernel.values.shared_files import SKILLS
 
 # All that several machines share in these: the rest of `state/` is in the database, or of one
 # machine.

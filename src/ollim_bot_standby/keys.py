@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from ollim_bot.environment import DATABASE_URL, load_env_file, shared_settings
-from ollim_bot.errors import WriteFailed, WrongInput
-from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.settings import Secret, Settings
-from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
-from ollim_bot.store.snapshot import Kind, kind_of
-from ollim_bot.upkeep.backup import keys_in
-from ollim_bot.upkeep.env_file import change_env_file, quoted
+from ollim_bot.features.keeping.backup import keys_in
+from ollim_bot.kernel.base.environment import DATABASE_URL, load_env_file, shared_settings
+from ollim_bot.kernel.base.errors import WriteFailed, WrongInput
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.plain_files import SizeLimit, read_file
+from ollim_bot.kernel.base.settings import Secret, Settings
+from ollim_bot.kernel.store.files import PRIVATE, OsDisk, write_atomically
+from ollim_bot.kernel.store.snapshot import Kind, kind_of
+from ollim_bot.kernel.upkeep.env_file import change_env_file, quoted
 
 _FORMAT = "ollim-bot keys"
 _VERSION = 1

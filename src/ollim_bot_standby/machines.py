@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from ollim_bot.domain.moments import duration_in_words
-from ollim_bot.errors import Unreadable, WriteFailed
-from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.files import PRIVATE, OsDisk
-from ollim_bot.store.questions import DATABASE
+from ollim_bot.kernel.base.errors import Unreadable, WriteFailed
+from ollim_bot.kernel.base.moments import duration_in_words
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.plain_files import SizeLimit, read_file
+from ollim_bot.kernel.store.files import PRIVATE, OsDisk
+from ollim_bot.kernel.store.questions import DATABASE
 
 # The tables by which a database is known to be one of ours.
 OUR_TABLES = frozenset(("lease", "meta", "records", "messages"))

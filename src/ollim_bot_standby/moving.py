@@ -17,27 +17,27 @@ from functools import partial
 from itertools import chain, count
 from pathlib import Path
 
-from ollim_bot.domain.ledger_check import check
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.tool_servers import ToolServerRecord
-from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.environment import DATABASE_URL, shared_settings
-from ollim_bot.errors import OllimError, StorageError, WriteFailed
-from ollim_bot.paths import DataPaths
-from ollim_bot.settings import SHARED, Secret
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.errors import Damaged
-from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.questions import DATABASE, ask, has_state, look_into
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.snapshot import known_sessions, write_mirrors
-from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.backup import incomplete, write_backup
-from ollim_bot.upkeep.env_file import change_env_file
-from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.features.keeping.backup import incomplete, write_backup
+from ollim_bot.kernel.base.environment import DATABASE_URL, shared_settings
+from ollim_bot.kernel.base.errors import OllimError, StorageError, WriteFailed
+from ollim_bot.kernel.base.instance import single_instance
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import SHARED, Secret
+from ollim_bot.kernel.engine.transcripts import Transcripts
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.database_errors import Damaged
+from ollim_bot.kernel.store.file_store import StoreProblem
+from ollim_bot.kernel.store.files import FileLock, OsDisk
+from ollim_bot.kernel.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.questions import DATABASE, ask, has_state, look_into
+from ollim_bot.kernel.store.schema import SCHEMA
+from ollim_bot.kernel.store.snapshot import known_sessions, write_mirrors
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.upkeep.env_file import change_env_file
+from ollim_bot.kernel.values.ledger_check import check
+from ollim_bot.kernel.values.occurrences import LedgerRow
+from ollim_bot.kernel.values.tool_servers import ToolServerRecord
 from ollim_bot_standby.file_layout import ChangedFile, FileIndex, FileLayout, FileRows, WaitingFiles
 from ollim_bot_standby.machines import FoundServer, HandOver, Machine, ServerGone, machine_id
 from ollim_bot_standby.postgres.connection import Address, address_of_any, parse_address

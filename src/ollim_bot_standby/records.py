@@ -15,16 +15,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from ollim_bot.domain.events import AgentEvent, TurnEnded
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.runtime_config import Thinking
-from ollim_bot.domain.usage import Usage
-from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.errors import EngineError, StorageError
-from ollim_bot.logs import refusal_logged
-from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import open_file
-from ollim_bot.ports import (
+from ollim_bot.features.keeping.restore import make_newest, put_record
+from ollim_bot.kernel.base.errors import EngineError, StorageError
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.base.logs import refusal_logged
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.plain_files import open_file
+from ollim_bot.kernel.engine.transcripts import Transcripts
+from ollim_bot.kernel.store.connection import Value, escaped, unescaped
+from ollim_bot.kernel.store.files import PRIVATE, OsDisk, write_atomically
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.store.transaction import Step, Transaction
+from ollim_bot.kernel.values.events import AgentEvent, TurnEnded
+from ollim_bot.kernel.values.ports import (
     AgentEngine,
     AgentSession,
     Clock,
@@ -35,11 +38,8 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
-from ollim_bot.store.connection import Value, escaped, unescaped
-from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
-from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot.upkeep.restore import make_newest, put_record
+from ollim_bot.kernel.values.runtime_config import Thinking
+from ollim_bot.kernel.values.usage import Usage
 
 R = TypeVar("R")
 

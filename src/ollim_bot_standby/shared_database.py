@@ -13,18 +13,18 @@ from datetime import datetime
 from functools import partial
 
 from ollim_bot.app.surfaces import Service, start_again
-from ollim_bot.errors import StorageError
-from ollim_bot.logs import refusal_logged
-from ollim_bot.ports import AgentEngine, Clock, Disk, Journal
-from ollim_bot.settings import Settings
-from ollim_bot.store.backend import Backend, Sharing
-from ollim_bot.store.errors import OtherSchema
-from ollim_bot.store.files import OsDisk
-from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
-from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.errors import StorageError
+from ollim_bot.kernel.base.logs import refusal_logged
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.store.backend import Backend, Sharing
+from ollim_bot.kernel.store.database_errors import OtherSchema
+from ollim_bot.kernel.store.files import OsDisk
+from ollim_bot.kernel.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
+from ollim_bot.kernel.store.mirrors import KEPT_HASHES, Mirrors, Report
+from ollim_bot.kernel.store.schema import SCHEMA
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.ports import AgentEngine, Clock, Disk, Journal
 from ollim_bot_standby.command_server import CommandRows, CommandServer
 from ollim_bot_standby.held_lease import ASK_EVERY, boot_time
 from ollim_bot_standby.keys import key_names, note_missing

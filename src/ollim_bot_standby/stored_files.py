@@ -11,24 +11,24 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import Job
-from ollim_bot.domain.permissions import Pattern, ToolPolicy, beyond_main
-from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
-from ollim_bot.domain.skills import may_run_commands
-from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import SizeLimit
-from ollim_bot.ports import Disk
-from ollim_bot.store.connection import Statements
-from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
-from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_types import JOB_TYPES
-from ollim_bot.store.owner_files import policy_in, subagent_in
-from ollim_bot.store.routine_format import RHYTHM_FIELDS
-from ollim_bot.store.snapshot import folded
-from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
-from ollim_bot.upkeep.backup import Power
-from ollim_bot.upkeep.restore import ORDINARY, may_use, power_of, text_of
+from ollim_bot.features.keeping.backup import Power
+from ollim_bot.features.keeping.restore import ORDINARY, may_use, power_of, text_of
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.plain_files import SizeLimit
+from ollim_bot.kernel.store.connection import Statements
+from ollim_bot.kernel.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
+from ollim_bot.kernel.store.job_checker import JobFileChecker
+from ollim_bot.kernel.store.job_types import JOB_TYPES
+from ollim_bot.kernel.store.owner_files import policy_in, subagent_in
+from ollim_bot.kernel.store.routine_format import RHYTHM_FIELDS
+from ollim_bot.kernel.store.snapshot import folded
+from ollim_bot.kernel.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.kernel.values.jobs import Job
+from ollim_bot.kernel.values.permissions import Pattern, ToolPolicy, beyond_main
+from ollim_bot.kernel.values.ports import Disk
+from ollim_bot.kernel.values.shared_files import SKILL_FILE, JobFile, JobFolder
+from ollim_bot.kernel.values.skills import may_run_commands
 from ollim_bot_standby.file_layout import (
     MOST_AT_ONCE,
     NO_FILE,

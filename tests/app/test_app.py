@@ -29,22 +29,22 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.disks import SteppedDisk
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, ScriptedSession
 from devtools.doubles.surface import RecordingSurface
+from tests.kernel.store.files.journal.git_repos import git_script
 from tests.patience import patience
-from tests.storage.journal.git_repos import git_script
 from tests.stores import memory_stores
 
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
-from ollim_bot.cli.main import main
-from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.errors import AlreadyRunning, OllimError, WriteFailed
-from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset
-from ollim_bot.settings import Secret, Settings
-from ollim_bot.store.files import OsDisk
-from ollim_bot.store.store import Store
+from ollim_bot.kernel.base.errors import AlreadyRunning, OllimError, WriteFailed
+from ollim_bot.kernel.base.settings import Secret, Settings
+from ollim_bot.kernel.store.files import OsDisk
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.values.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.ports import ChatService, IncomingMessage, SessionSpec, Toolset
+from ollim_bot.kernel.values.sessions import SessionChange
+from ollim_bot.surfaces.terminal.main import main
 
 pytestmark = pytest.mark.real_process
 

@@ -17,23 +17,23 @@ from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import NOW, running, settings, until
 from tests.e2e import fork_server
+from tests.kernel.schedule.scene import opened_store
+from tests.kernel.schedule.test_full_disk import FullableDisk
 from tests.patience import patience
 from tests.ports import unused_port
-from tests.scheduling.scene import opened_store
-from tests.scheduling.test_full_disk import FullableDisk
 
 from ollim_bot.app.app import Adapters, App
-from ollim_bot.cli.main import run
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.errors import StorageError
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import IncomingMessage
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.steps import change_provider
+from ollim_bot.kernel.base.errors import StorageError
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.changes.job_files import open_repositories
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.steps import change_provider
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.jobs import JobSpec, Reminder
+from ollim_bot.kernel.values.ports import IncomingMessage
+from ollim_bot.surfaces.terminal.main import run
 from ollim_bot.surfaces.web.secret import web_secret
 
 

@@ -13,11 +13,11 @@ from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import running, settings, until
 
 from ollim_bot.app.app import Adapters, App
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.events import ToolRefused
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.taint import Untrusted
-from ollim_bot.ports import IncomingMessage, ToolCall
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.events import ToolRefused
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.ports import IncomingMessage, ToolCall
+from ollim_bot.kernel.values.taint import Untrusted
 
 pytestmark = pytest.mark.real_process
 

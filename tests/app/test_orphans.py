@@ -14,8 +14,8 @@ pytestmark = [
 
 _PROGRAM = """
 import asyncio, os, signal, subprocess, time
-from ollim_bot.app.orphans import Orphans, passing_on
-from ollim_bot.processes import parent_of
+from ollim_bot.kernel.base.orphans import Orphans, passing_on
+from ollim_bot.kernel.base.processes import parent_of
 
 def background(command):
     "A program whose own parent has ended when this returns."

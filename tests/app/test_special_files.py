@@ -14,10 +14,10 @@ from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import NOW, running, settings, until, until_told
 
 from ollim_bot.app.app import Adapters, App
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.ports import IncomingMessage
-from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.ports import IncomingMessage
 
 NAMES = (
     ".gitignore",

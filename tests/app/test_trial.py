@@ -17,13 +17,13 @@ from tests.patience import patience
 
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
-from ollim_bot.cli.main import main
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import ChatService, IncomingMessage
-from ollim_bot.settings import Settings
-from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, write_update
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.upkeep.hand_over import Phase, UpdateRecord, read_update, write_update
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.ports import ChatService, IncomingMessage
+from ollim_bot.surfaces.terminal.main import main
 
 pytestmark = pytest.mark.real_process
 

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock
 
-from ollim_bot.app.updates import BEGUN, BotUpdates, StartDetached, start_updater
-from ollim_bot.errors import OllimError
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.opening import open_database
-from ollim_bot.upkeep.hand_over import (
+from ollim_bot.features.install.update_watch import BEGUN, BotUpdates, StartDetached, start_updater
+from ollim_bot.kernel.base.errors import OllimError
+from ollim_bot.kernel.base.instance import single_instance
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.upkeep.hand_over import (
     MaintenanceKind,
     Phase,
     UpdateRecord,
     maintenance,
     write_update,
 )
-from ollim_bot.upkeep.instance import single_instance
 
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
 FAILED = UpdateRecord("0.12.0", "0.13.0", "a", "b", NOW, Phase.FAILED, reason="it is late")

@@ -12,13 +12,13 @@ import pytest
 from devtools.doubles.engine import ScriptedEngine
 from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import until
+from tests.features.webhooks.calls import HookAnswer, bearer, call
 from tests.patience import patience
 from tests.ports import unused_port
-from tests.webhooks.calls import HookAnswer, bearer, call
 
 from ollim_bot.app.app import Adapters, App
-from ollim_bot.domain.chat import Author
-from ollim_bot.settings import Settings
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.values.chat import Author
 
 pytestmark = pytest.mark.real_process
 

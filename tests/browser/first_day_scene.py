@@ -17,7 +17,6 @@ from devtools.localdiscord.state import Message
 from devtools.scripted_model import ScriptedModel
 from playwright.async_api import Browser, Locator, Page, ViewportSize, expect
 from tests.browser.scene import box, send
-from tests.discord.connection_scene import restored_addresses
 from tests.e2e.discord.discord_scene import DiscordScene, account, words
 from tests.e2e.discord.transcript import Transcript
 from tests.e2e.discord.week_scene import WeekClock, WeekScene, moment_of
@@ -25,12 +24,13 @@ from tests.e2e.in_process_bot import InProcessBot
 from tests.hostile.calling_engine import CallingEngine
 from tests.hostile.canary_home import CanaryHome
 from tests.patience import patience
-from tests.web.sign_in import SignInClient
+from tests.surfaces.discord.connection_scene import restored_addresses
+from tests.surfaces.web.sign_in import SignInClient
 
-from ollim_bot.cli.main import main
-from ollim_bot.engine.launcher import engine_variables
+from ollim_bot.kernel.base.settings import Secret, Settings
+from ollim_bot.kernel.engine.launcher import engine_variables
 from ollim_bot.offline.rules import OfflineModel
-from ollim_bot.settings import Secret, Settings
+from ollim_bot.surfaces.terminal.main import main
 from ollim_bot.surfaces.web.secret import address
 
 _SIZE: ViewportSize = {"width": 900, "height": 900}

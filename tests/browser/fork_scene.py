@@ -7,9 +7,9 @@ from dataclasses import replace
 from playwright.async_api import Locator, Page
 from tests.browser.scene import PageScene
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.ports import OpenFork
+from ollim_bot.kernel.values.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.ports import OpenFork
 
 SAVE = Button("Keep all of it", "fork_save", style=ButtonStyle.SUCCESS)
 REPORT = Button("Keep a summary", "fork_report", style=ButtonStyle.PRIMARY)

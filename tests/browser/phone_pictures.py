@@ -25,10 +25,10 @@ from tests.e2e.conftest import running
 from tests.e2e.in_process_bot import InProcessBot
 from tests.e2e.test_reminders import remind
 
-from ollim_bot.domain.push import Pairing
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.push import PushFile
+from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.values.push import Pairing
 
 _WIDTH, _HEIGHT = 360, 300
 _TOPIC = "ollim-out"

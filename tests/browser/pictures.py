@@ -22,29 +22,29 @@ from PIL import Image
 from playwright.async_api import Browser, Page, expect
 from tests.browser.chromium import chromium
 from tests.browser.scene import box
-from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.e2e.discord.week_scene import WeekScene, week_scene
 from tests.e2e.discord.week_story import reminder, routine
+from tests.features.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.stores import memory_stores
-from tests.web.scene import make_scene, running
-from tests.web.sign_in import SignInClient
+from tests.surfaces.web.scene import make_scene, running
+from tests.surfaces.web.sign_in import SignInClient
 
-from ollim_bot.domain.costs import Amount
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.push import PhoneAttempt, PhoneCode
-from ollim_bot.domain.quiet import QuietSettings
-from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.usage import Price, UsageKind, UsageRow
-from ollim_bot.domain.views import PresentState, SettingsView, setting_groups
+from ollim_bot.features.phone.pairing import PairingAttempt
+from ollim_bot.features.phone.phone_page import PhonePage
+from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import NtfyAccount, Secret
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.costs import Amount
+from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
+from ollim_bot.kernel.values.push import PhoneAttempt, PhoneCode
+from ollim_bot.kernel.values.quiet import QuietSettings
+from ollim_bot.kernel.values.runtime_config import RuntimeConfig
+from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
+from ollim_bot.kernel.values.views import PresentState, SettingsView, setting_groups
 from ollim_bot.offline.server import Reply, Say, Stall
-from ollim_bot.paths import DataPaths
-from ollim_bot.settings import NtfyAccount, Secret
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.push import PushFile
-from ollim_bot.store.transaction import Transaction
-from ollim_bot.surfaces.ntfy.page import PhonePage
-from ollim_bot.surfaces.ntfy.pairing import PairingAttempt
 from ollim_bot.surfaces.web.secret import address
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"

@@ -12,9 +12,9 @@ from uuid import uuid4
 from playwright.async_api import ConsoleMessage, Locator, Page, WebSocket, expect
 from tests.browser.served import ServedContext
 
-from ollim_bot.clock import SystemClock
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.ids import MessageId
+from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.values.chat import Author, ChatMessage
 
 _SERVER_GONE = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", "WebSocket")
 

@@ -13,9 +13,9 @@ from typing import cast
 
 from devtools.doubles.reception import FakeReception
 from playwright.async_api import BrowserContext, Page, ViewportSize
-from tests.web.scene import Scene, make_scene, running
+from tests.surfaces.web.scene import Scene, make_scene, running
 
-from ollim_bot.clock import SystemClock
+from ollim_bot.kernel.base.clock import SystemClock
 from ollim_bot.surfaces.web.access import HEALTH
 
 _USUAL_SIZE: ViewportSize = {"width": 1280, "height": 720}

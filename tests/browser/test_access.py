@@ -11,9 +11,9 @@ from playwright.async_api import Browser, Page, expect
 from tests.browser.hostile_server import HostileServer, serving
 from tests.browser.scene import PageScene, box, message, send, sent
 from tests.patience import patience
-from tests.web.sign_in import AccessDenied, SignInClient
+from tests.surfaces.web.sign_in import AccessDenied, SignInClient
 
-from ollim_bot.paths import DataPaths
+from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.secret import new_web_secret
 

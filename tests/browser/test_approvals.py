@@ -17,10 +17,10 @@ from tests.browser.scene import (
     set_hidden,
 )
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.events import ToolStarted
+from ollim_bot.kernel.values.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.commands import CommandAnswer
+from ollim_bot.kernel.values.events import ToolStarted
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.async_api import FloatRect, Locator, Page, Route, expect
 from tests.browser.scene import PageScene, box, is_at_end, message, messages, send, sent, texts
-from tests.engine.scene import tiny_png
+from tests.kernel.engine.scene import tiny_png
 from tests.patience import eventually
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.kernel.values.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
+from ollim_bot.kernel.values.chat import Attachment, Author, ChatMessage
+from ollim_bot.kernel.values.commands import CommandAnswer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

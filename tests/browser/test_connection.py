@@ -12,9 +12,9 @@ import pytest
 from playwright.async_api import Page, Route, expect
 from tests.browser.scene import PageScene, box, message, messages, send, sent, set_hidden, texts
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.events import TextStreamed
-from ollim_bot.domain.ids import MessageId
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.events import TextStreamed
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

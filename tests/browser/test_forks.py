@@ -33,11 +33,11 @@ from tests.browser.scene import (
 )
 from tests.patience import eventually
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.events import TextStreamed
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.ports import OpenFork
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.commands import CommandAnswer
+from ollim_bot.kernel.values.events import TextStreamed
+from ollim_bot.kernel.values.ports import OpenFork
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

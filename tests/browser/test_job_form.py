@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from playwright.async_api import expect
 from tests.browser.scene import PageScene
-from tests.web.views import hostile_form
+from tests.surfaces.web.views import hostile_form
 
-from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.values.cards import Card
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.views import Preview, ViewAnswer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

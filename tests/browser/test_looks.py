@@ -21,14 +21,14 @@ from tests.browser.scene import (
     send,
 )
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.events import Noted, TextStreamed, ToolFailed, ToolRefused, ToolStarted
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.moments import describe
-from ollim_bot.domain.taint import CarefulTime
-from ollim_bot.ports import OpenFork
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.base.moments import describe
+from ollim_bot.kernel.values.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.commands import CommandAnswer
+from ollim_bot.kernel.values.events import Noted, TextStreamed, ToolFailed, ToolRefused, ToolStarted
+from ollim_bot.kernel.values.ports import OpenFork
+from ollim_bot.kernel.values.taint import CarefulTime
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -12,14 +12,14 @@ from playwright.async_api import Locator, Page, Route, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene, box, message, messages, send, sent
 from tests.browser.test_views import VIEWS, fill, go_to
-from tests.web.views import HOSTILE, full_day
+from tests.surfaces.web.views import HOSTILE, full_day
 
-from ollim_bot.domain.chat import OF_CLICK, Author
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.session_list import SessionLine, SessionList
-from ollim_bot.domain.taint import Untrusted
-from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
+from ollim_bot.kernel.base.ids import MessageId, SessionId
+from ollim_bot.kernel.values.chat import OF_CLICK, Author
+from ollim_bot.kernel.values.commands import CommandAnswer
+from ollim_bot.kernel.values.session_list import SessionLine, SessionList
+from ollim_bot.kernel.values.taint import Untrusted
+from ollim_bot.kernel.values.views import OtherReading, Preview, ViewAnswer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -21,13 +21,13 @@ from tests.browser.scene import (
     set_hidden,
     texts,
 )
-from tests.engine.scene import tiny_png
+from tests.kernel.engine.scene import tiny_png
 from tests.patience import eventually
 
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.events import TextStreamed
-from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.kernel.base.errors import OllimError, WrongInput
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.commands import CommandAnswer
+from ollim_bot.kernel.values.events import TextStreamed
 from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.phrasings import intents_in
 from ollim_bot.offline.vocabulary import Remind

@@ -10,8 +10,8 @@ from playwright.async_api import Page, expect
 from tests.browser.scene import PageScene, message, scroll_to, set_hidden
 from tests.patience import eventually
 
-from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import Author
+from ollim_bot.kernel.values.cards import Button, Card
+from ollim_bot.kernel.values.chat import Author
 
 pytestmark = [
     pytest.mark.browser,

@@ -19,9 +19,9 @@ from tests.browser.scene import (
     texts,
 )
 
-from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.events import (
+from ollim_bot.kernel.values.cards import Button, Card
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.events import (
     CompactionStarted,
     EndCause,
     Noted,

@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 from playwright.async_api import Page, Route, expect
 from tests.browser.scene import PageScene, box, send
-from tests.web.views import HOSTILE, full_day
+from tests.surfaces.web.views import HOSTILE, full_day
 
-from ollim_bot.domain.day import DayLine
-from ollim_bot.domain.views import ViewAnswer
-from ollim_bot.errors import OllimError
+from ollim_bot.features.today.day import DayLine
+from ollim_bot.kernel.base.errors import OllimError
+from ollim_bot.kernel.values.views import ViewAnswer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 from tests.browser.axe import FORMS, wrong_now
 from tests.browser.scene import PageScene
-from tests.web.views import (
+from tests.surfaces.web.views import (
     HOSTILE,
     full_day,
     full_list,
@@ -21,14 +21,14 @@ from tests.web.views import (
     known,
     spent,
 )
-from tests.web.weeks import full_week
+from tests.surfaces.web.weeks import full_week
 
-from ollim_bot.domain.costs import Amount
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
-from ollim_bot.domain.views import PresentState, SettingsView, ViewAnswer, setting_groups
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.values.costs import Amount
+from ollim_bot.kernel.values.quiet import QuietHours, QuietSettings
+from ollim_bot.kernel.values.runtime_config import RuntimeConfig
+from ollim_bot.kernel.values.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.kernel.values.views import PresentState, SettingsView, ViewAnswer, setting_groups
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.storage.data_directory import DataDirectory
+from tests.kernel.store.files.data_directory import DataDirectory
 
 
 @pytest.fixture

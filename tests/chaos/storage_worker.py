@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devtools.doubles.disks import SteppedDisk
-from tests.storage.data_directory import NOW, DataDirectory
+from tests.kernel.store.files.data_directory import NOW, DataDirectory
 
-from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.updates import PendingUpdate
-from ollim_bot.store.database import Database
-from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import JobFileIndex, MarkdownRepository
-from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.steps import leave_update
+from ollim_bot.kernel.store.database import Database
+from ollim_bot.kernel.store.files import FileLock, OsDisk
+from ollim_bot.kernel.store.job_folder import JobFileIndex, MarkdownRepository
+from ollim_bot.kernel.store.job_formats import REMINDERS
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.steps import leave_update
+from ollim_bot.kernel.values.jobs import JobSpec, Reminder
+from ollim_bot.kernel.values.occurrences import LedgerRow
+from ollim_bot.kernel.values.updates import PendingUpdate
 
 
 @dataclass

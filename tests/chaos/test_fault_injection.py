@@ -23,7 +23,7 @@ import os, sys
 from pathlib import Path
 from chaos.fault_control import FaultControl
 from chaos.fault_injection import FaultInjector
-from ollim_bot.store.files import OsDisk, append_line, remove_durably, write_atomically
+from ollim_bot.kernel.store.files import OsDisk, append_line, remove_durably, write_atomically
 data = Path(sys.argv[1])
 FaultInjector(data, FaultControl(data.parent / "faults")).install()
 """

@@ -57,7 +57,7 @@ def test_the_source_contains_the_text_of_every_planted_bug() -> None:
 
 
 def test_a_planted_bug_whose_text_is_not_in_the_source_is_an_error() -> None:
-    stale = PlantedBug("stale", "errors.py", "words that stand nowhere", "")
+    stale = PlantedBug("stale", "kernel/base/errors.py", "words that stand nowhere", "")
     with (
         pytest.raises(LookupError, match=r"stale: .* has its text 0 times"),
         program_with_bug(stale),

@@ -17,13 +17,13 @@ import pytest
 from devtools.scripted_model import Answer
 from tests.e2e.bot import Bot
 from tests.e2e.test_reminders import checked, left, remind
-from tests.storage.data_directory import DataDirectory
+from tests.kernel.store.files.data_directory import DataDirectory
 
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.kernel.store.delivery_rows import DeliveryState
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.offline.rules import side_answer
 from ollim_bot.offline.server import CallTool, Fail, Hang, MessagesServer, ModelRequest, Reply, Say
-from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.store.transaction import Transaction
 
 pytestmark = pytest.mark.chaos
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.storage.data_directory import DataDirectory
+from tests.kernel.store.files.data_directory import DataDirectory
 
-from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import JobFileIndex, MarkdownRepository
-from ollim_bot.store.job_formats import REMINDERS
+from ollim_bot.kernel.store.files import FileLock, OsDisk
+from ollim_bot.kernel.store.job_folder import JobFileIndex, MarkdownRepository
+from ollim_bot.kernel.store.job_formats import REMINDERS
 
 pytestmark = [pytest.mark.chaos, pytest.mark.minutes, pytest.mark.real_process]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from tests.conversation.crashing import StepCounter
+from tests.kernel.conversation.crashing import StepCounter
 
 # SQLite counts commits in the header of a database. Without them, equal rows are equal bytes.
 _COUNTERS = (slice(24, 28), slice(92, 96))

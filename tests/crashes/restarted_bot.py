@@ -11,19 +11,19 @@ from typing import Self
 from devtools.doubles.channel import FakeChatService
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.memory import RecordingStore
-from tests.conversation.crashing import Crash, StepCounter, crashing_stores
-from tests.conversation.delivery_scene import CrashingChannel
-from tests.conversation.scene import NOW, Scene, inbox_rows, messages_of, scene
-from tests.conversation.transcript_engine import ANSWER, WRITE, TranscriptEngine
 from tests.crashes.matrix import rows_of
+from tests.kernel.conversation.crashing import Crash, StepCounter, crashing_stores
+from tests.kernel.conversation.delivery_scene import CrashingChannel
+from tests.kernel.conversation.scene import NOW, Scene, inbox_rows, messages_of, scene
+from tests.kernel.conversation.transcript_engine import ANSWER, WRITE, TranscriptEngine
 from tests.stores import Stores, memory_stores, on_store
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.inbox import Ended, InboxRow, InputEnd, Taken
-from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.domain.usage import micros
-from ollim_bot.store.deliveries import Delivery
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.store.delivery_rows import Delivery
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.inbox import Ended, InboxRow, InputEnd, Taken
+from ollim_bot.kernel.values.sessions import SessionChange
+from ollim_bot.kernel.values.usage import micros
 
 UPDATES = ("Mail: 3 need replies.", "The build is green.")
 

@@ -14,16 +14,16 @@ from devtools.doubles.channel import FakeChatService
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine, Step
 from devtools.doubles.repeating_store import RepeatingStore
-from tests.conversation.crashing import CrashingRepository, StepCounter, crashing_stores
 from tests.crashes.matrix import rows_of
-from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
-from tests.storage.data_directory import QuickDisk
+from tests.kernel.conversation.crashing import CrashingRepository, StepCounter, crashing_stores
+from tests.kernel.schedule.scene import NOW, ScheduleScene, schedule_scene
+from tests.kernel.store.files.data_directory import QuickDisk
 from tests.stores import Stores
 
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.heartbeat import HeartbeatFile
+from ollim_bot.kernel.store.transaction import Transaction
 
 # The steps between the start of the bot and the moments at which jobs are due, and before its stop.
 STARTED, OVER = "the bot has started", "it is over"

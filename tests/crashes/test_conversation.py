@@ -12,9 +12,6 @@ import pytest
 from devtools.doubles.channel import FakeChatService
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conversation.crashing import StepCounter
-from tests.conversation.scene import NOW, InlineExecutor, Scene
-from tests.conversation.transcript_engine import WRITE, EngineCrash, TranscriptEntry
 from tests.crashes.matrix import Scenario, crash_at_every_step, noted
 from tests.crashes.restarted_bot import (
     UPDATES,
@@ -23,16 +20,26 @@ from tests.crashes.restarted_bot import (
     check_answered,
     one_message,
 )
-from tests.forks.fork_scene import ForkScene
+from tests.kernel.conversation.crashing import StepCounter
+from tests.kernel.conversation.forks.fork_scene import ForkScene
+from tests.kernel.conversation.scene import NOW, InlineExecutor, Scene
+from tests.kernel.conversation.transcript_engine import WRITE, EngineCrash, TranscriptEntry
 
-from ollim_bot.conversation import texts
-from ollim_bot.domain.cards import Button, ButtonPrompt, Card
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.events import FailureKind
-from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.inbox import Accepted, CommandCall, Ended, InputEnd, InputId, OwnerMessage
-from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.ids import MessageId, SessionId
+from ollim_bot.kernel.conversation import sentences as texts
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.cards import Button, ButtonPrompt, Card
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.events import FailureKind
+from ollim_bot.kernel.values.inbox import (
+    Accepted,
+    CommandCall,
+    Ended,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+)
+from ollim_bot.kernel.values.sessions import SessionChange
 
 # By step, how many entries of the turn are in the transcript.
 STEPS_OF_THE_ENGINE = {

@@ -10,8 +10,9 @@ from typing import Any, Self
 
 import pytest
 from devtools.doubles.channel import DeliveryFault, FakeChatService
-from tests.conversation.crashing import StepCounter
-from tests.conversation.delivery_scene import (
+from tests.crashes.matrix import Scenario, crash_at_every_step, rows_of
+from tests.kernel.conversation.crashing import StepCounter
+from tests.kernel.conversation.delivery_scene import (
     DeliveryScene,
     ServiceClock,
     as_critical,
@@ -21,10 +22,9 @@ from tests.conversation.delivery_scene import (
     service_scene,
     with_a_token,
 )
-from tests.crashes.matrix import Scenario, crash_at_every_step, rows_of
 
-from ollim_bot.domain.runs import RunKind
-from ollim_bot.tools.context import Payment
+from ollim_bot.kernel.tools.tool_context import Payment
+from ollim_bot.kernel.values.runs import RunKind
 
 FORGOTTEN = 1000.0
 

@@ -12,18 +12,18 @@ import pytest
 from devtools.doubles.engine import CallsTool, Says, Step
 from tests.crashes.matrix import Scenario, crash_at_every_step
 from tests.crashes.restarted_schedule import OVER, STARTED, RestartedSchedule
-from tests.scheduling.owner_actions import pings
-from tests.scheduling.scene import NOW, ScheduleScene
-from tests.scheduling.test_heads_ups import parts
-from tests.scheduling.webhook_calls import HOOK, WASHING, accept, data_of
+from tests.kernel.schedule.owner_actions import pings
+from tests.kernel.schedule.scene import NOW, ScheduleScene
+from tests.kernel.schedule.test_heads_ups import parts
+from tests.kernel.schedule.webhook_calls import HOOK, WASHING, accept, data_of
 
-from ollim_bot.domain.answer_plans import AnswerPlan
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.ledger_check import check
-from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence
-from ollim_bot.store.answer_plans import open_plans
-from ollim_bot.store.item_answers import answer_item
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.changes.item_answers import answer_item
+from ollim_bot.kernel.store.answer_plan_rows import open_plans
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.answer_plans import AnswerPlan
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.ledger_check import check
+from ollim_bot.kernel.values.occurrences import Answer, LedgerRow, Occurrence
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 SOON = 'run-at: "2026-02-24T10:15:02+00:00"'

@@ -18,18 +18,18 @@ from uuid import uuid4
 
 import aiohttp
 from tests.e2e import fork_server
-from tests.engine.cheap_starts import CHEAP_STARTS
+from tests.kernel.engine.cheap_starts import CHEAP_STARTS
 from tests.patience import patience
 from tests.ports import unused_port
-from tests.web.sign_in import SignInClient, protocols
+from tests.surfaces.web.sign_in import SignInClient, protocols
 
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.paths import DataPaths
-from ollim_bot.settings import Secret
-from ollim_bot.store.deliveries import Delivery
-from ollim_bot.store.messages import LoggedMessage
-from ollim_bot.store.questions import look_into
-from ollim_bot.store.transaction import Step
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Secret
+from ollim_bot.kernel.store.delivery_rows import Delivery
+from ollim_bot.kernel.store.message_log import LoggedMessage
+from ollim_bot.kernel.store.questions import look_into
+from ollim_bot.kernel.store.transaction import Step
+from ollim_bot.kernel.values.occurrences import LedgerRow
 
 R = TypeVar("R")
 

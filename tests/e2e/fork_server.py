@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn, Protocol
 
-_PRELOADED = ("ollim_bot.cli.main", "ollim_bot.cli.start", "tests.e2e.killable_bot")
+_PRELOADED = ("ollim_bot.surfaces.terminal.main", "ollim_bot.app.start", "tests.e2e.killable_bot")
 _POLL_SECONDS = 0.01
 
 Program = Callable[[], None]
@@ -103,7 +103,7 @@ def processes() -> list[int]:
 
 
 def _program() -> None:
-    import_module("ollim_bot.cli.main").run()
+    import_module("ollim_bot.surfaces.terminal.main").run()
 
 
 async def start_bot(

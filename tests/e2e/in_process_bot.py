@@ -25,13 +25,13 @@ from tests.virtual_loop import LoopClock
 
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
-from ollim_bot.clock import MovableClock
-from ollim_bot.ports import Channel, Clock, OpenAttachment
-from ollim_bot.settings import Settings
-from ollim_bot.store.push import PushFile
-from ollim_bot.store.store import Store
+from ollim_bot.features.phone.ntfy_channel import NtfyChannel
+from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.kernel.base.clock import MovableClock
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.values.ports import Channel, Clock, OpenAttachment
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
-from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
 
 class InProcessBot(Bot):

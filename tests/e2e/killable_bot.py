@@ -25,13 +25,13 @@ from tests.e2e.in_process_bot import app_with
 from tests.e2e.model_engine import ModelEngine
 
 from ollim_bot.app.app import Adapters, Ending
-from ollim_bot.clock import SystemClock
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.logs import set_up_logging
-from ollim_bot.loopback import allow_many_descriptors
+from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.base.logs import set_up_logging
+from ollim_bot.kernel.base.loopback import allow_many_descriptors
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.offline.server import ModelRequest
-from ollim_bot.ports import Clock
-from ollim_bot.settings import Settings
 
 _LOOPBACK = "127.0.0.1"
 

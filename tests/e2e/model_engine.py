@@ -1,8 +1,8 @@
 """An agent engine in this process: it asks a scripted model and runs the tools that it calls.
 
-It fulfils the contract for engines in `tests/engine/test_contract.py`. Of the built-in tools of the
-real engine it has `Bash`, `Read` and `Write`; its shell knows `wait-for`, which ends once a file
-is there. A call of `Write` that has written ends once no file `hold-writes` is there.
+It fulfils the contract for engines in `tests/kernel/engine/test_contract.py`. Of the built-in tools
+of the real engine it has `Bash`, `Read` and `Write`; its shell knows `wait-for`, which ends once a
+file is there. A call of `Write` that has written ends once no file `hold-writes` is there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from uuid import uuid4
 
 from devtools.doubles.engine import FakeSession
 
-from ollim_bot.domain.events import (
+from ollim_bot.kernel.base.errors import OllimError, SessionLost
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.engine.stream import SENTENCES
+from ollim_bot.kernel.values.events import (
     AgentEvent,
     EndCause,
     FailureKind,
@@ -36,9 +39,17 @@ from ollim_bot.domain.events import (
     TurnFailure,
     tool_label,
 )
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.engine.stream import SENTENCES
-from ollim_bot.errors import OllimError, SessionLost
+from ollim_bot.kernel.values.ports import (
+    Clock,
+    Prompt,
+    SessionSpec,
+    StoredSession,
+    Tool,
+    ToolAnswer,
+    ToolCall,
+    Toolset,
+    Trace,
+)
 from ollim_bot.offline.server import (
     Block,
     CallTool,
@@ -52,17 +63,6 @@ from ollim_bot.offline.server import (
     Say,
     Stall,
     Think,
-)
-from ollim_bot.ports import (
-    Clock,
-    Prompt,
-    SessionSpec,
-    StoredSession,
-    Tool,
-    ToolAnswer,
-    ToolCall,
-    Toolset,
-    Trace,
 )
 
 WAIT_FOR = "wait-for"

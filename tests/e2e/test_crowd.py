@@ -19,13 +19,13 @@ from tests.e2e.killable_bot import KillableBot, serve_model
 from tests.e2e.test_freezing import watched
 from tests.e2e.test_reminders import left, remind, said
 from tests.e2e.test_webhooks import SECRET, is_listening
+from tests.features.webhooks import calls
+from tests.kernel.schedule.webhook_calls import WASHING
+from tests.kernel.store.files.attachments.pictures import many_scans
 from tests.patience import patience
 from tests.ports import unused_port
-from tests.scheduling.webhook_calls import WASHING
-from tests.storage.attachments.pictures import many_scans
-from tests.webhooks import calls
 
-from ollim_bot.loopback import allow_many_descriptors
+from ollim_bot.kernel.base.loopback import allow_many_descriptors
 
 CROWD = 1200
 PICTURE = many_scans(8000)

@@ -19,7 +19,7 @@ from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.phrase_files import read
 
-from ollim_bot.store.frontmatter import parse
+from ollim_bot.kernel.store.frontmatter import parse
 
 TALKS = read(Path(__file__).with_name("first_day_talks.txt"))
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

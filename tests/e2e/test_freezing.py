@@ -15,16 +15,16 @@ import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.e2e.test_reminders import left, remind, said
+from tests.features.tool_servers import hostile_server
 from tests.patience import patience
-from tests.tool_servers import hostile_server
 
-from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import open_data, writable
-from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.questions import look_into
+from ollim_bot.kernel.store.server_file import read_servers
+from ollim_bot.kernel.values.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.offline.server import CallTool, ModelRequest, Reply
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.questions import look_into
-from ollim_bot.store.server_file import read_servers
+from ollim_bot.surfaces.terminal.caller import Caller
+from ollim_bot.surfaces.terminal.terminal_data import open_data, writable
 
 # In seconds; much less than a delay that an owner would notice as a freeze.
 _POLL_SECONDS = 0.05

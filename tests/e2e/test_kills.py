@@ -10,11 +10,11 @@ import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.e2e.model_engine import HOLD_WRITES
-from tests.engine.processes import eventually
-from tests.engine.scene import spoken
+from tests.kernel.engine.processes import eventually
+from tests.kernel.engine.scene import spoken
 from tests.patience import patience
 
-from ollim_bot.domain.changes import Changer, ChangeRow
+from ollim_bot.kernel.values.changes import Changer, ChangeRow
 from ollim_bot.offline.server import CallTool, Hang, ModelRequest, Reply, Say, Stall
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

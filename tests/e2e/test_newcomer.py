@@ -7,9 +7,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.e2e.bot import ODD_ZONE, Bot
 from tests.e2e.test_reminders import checked, left, remind, said
+from tests.features.calendars.calendar_server import CalendarAnswer, ics, served
 
 SECRET = "secret-7f3a"
 

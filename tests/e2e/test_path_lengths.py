@@ -21,18 +21,18 @@ import pytest
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from devtools.scripted_model import ScriptedModel
-from tests.discord.connection_scene import restored_addresses
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.e2e.discord.discord_scene import account, custom_id, words
 from tests.e2e.in_process_bot import InProcessBot, app_with
 from tests.patience import patience
+from tests.surfaces.discord.connection_scene import restored_addresses
 from tests.virtual_loop import LoopClock
 
 import ollim_bot
 from ollim_bot.app.app import Adapters
+from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.offline.server import CallTool, MessagesServer, Reply, Say
-from ollim_bot.settings import Settings
 
 _SOURCE = Path(ollim_bot.__file__).parent
 _OURS, _MODEL = str(_SOURCE), str(_SOURCE / "offline")

@@ -16,9 +16,9 @@ from tests.e2e.conftest import running
 from tests.e2e.killable_bot import KillableBot, serve_model
 from tests.e2e.test_reminders import left, remind
 
-from ollim_bot.domain.push import Pairing
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.push import PushFile
+from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.values.push import Pairing
 
 TOPIC, REPLIES = "ollim-out", "ollim-in"
 WATER = "Drink water."

@@ -16,8 +16,8 @@ from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene, running
 from tests.e2e.in_process_bot import InProcessBot
 
-from ollim_bot.cli.main import main
 from ollim_bot.offline.server import CallTool, Hang, Reply
+from ollim_bot.surfaces.terminal.main import main
 
 TOOLS = "mcp__discord__"
 

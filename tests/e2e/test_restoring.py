@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene, running
-from tests.engine.scene import spoken
+from tests.kernel.engine.scene import spoken
 
-from ollim_bot.cli.main import main
+from ollim_bot.surfaces.terminal.main import main
 
 pytestmark = pytest.mark.real_process
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.e2e.conftest import Scene
 from tests.e2e.forking import CAT, in_a_fork, sent
-from tests.engine.scene import spoken, tiny_png
+from tests.kernel.engine.scene import spoken, tiny_png
 
 from ollim_bot.offline.server import CallTool, Fail, Hang, Reply, Say
 

@@ -13,12 +13,12 @@ from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.e2e.test_freezing import is_told
+from tests.features.webhooks import calls
+from tests.kernel.schedule.webhook_calls import ISSUE, SAFE, WASHING
 from tests.ports import unused_port
-from tests.scheduling.webhook_calls import ISSUE, SAFE, WASHING
-from tests.webhooks import calls
 
-from ollim_bot.domain.ledger_check import check
-from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
+from ollim_bot.kernel.values.ledger_check import check
+from ollim_bot.kernel.values.occurrences import LedgerRow, OccurrenceState
 from ollim_bot.offline.server import CallTool, Hang, MessagesServer, ModelRequest, Reply, Say
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -18,30 +18,32 @@ from devtools.doubles.immediate_store import ImmediateStore
 from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.surface import RecordingSurface
 from tests.defined_start import PYTHON
-from tests.engine.scene import provider
 from tests.hostile.attempt import Attempt
 from tests.hostile.calling_engine import CallingEngine
 from tests.hostile.canary_home import CanaryHome
 from tests.hostile.model import ERRAND, HostileModel
+from tests.kernel.engine.scene import provider
+from tests.kernel.store.files.data_directory import DataDirectory
 from tests.patience import patience
-from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.surfaces import Surfaces
-from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.jobs import Job, JobSpec, Routine
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.provider import Provider
-from ollim_bot.engine.engine import ClaudeEngine
-from ollim_bot.engine.launcher import cli_path, engine_variables, launcher
-from ollim_bot.offline.server import MessagesServer
-from ollim_bot.ports import (
+from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.changes.job_files import open_repositories
+from ollim_bot.kernel.conversation.background import BackgroundRuns
+from ollim_bot.kernel.engine.engine import ClaudeEngine
+from ollim_bot.kernel.engine.launcher import cli_path, engine_variables, launcher
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.jobs import Job, JobSpec, Routine
+from ollim_bot.kernel.values.occurrences import Occurrence
+from ollim_bot.kernel.values.ports import (
     AgentEngine,
     AgentSession,
     ChatService,
@@ -52,10 +54,8 @@ from ollim_bot.ports import (
     ToolCall,
     Toolset,
 )
-from ollim_bot.settings import Settings
-from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.store import Store
+from ollim_bot.kernel.values.provider import Provider
+from ollim_bot.offline.server import MessagesServer
 
 # The preflight would ask a server on the internet about each address.
 _NO_RULES = {"disableSkillShellExecution": True, "skipWebFetchPreflight": True}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from tests.hostile.attack_scene import AttackScene, logged_messages, open_stores
 
-from ollim_bot.domain.jobs import Job
-from ollim_bot.store.attachments.files import files_of
+from ollim_bot.kernel.store.attachments.attachment_files import files_of
+from ollim_bot.kernel.values.jobs import Job
 
 # Words of a refusal, and the name of its reason. The first that fits counts.
 _REASONS = {

@@ -24,10 +24,11 @@ from claude_agent_sdk import HookContext
 from tests.e2e.model_engine import ModelEngine, ModelSession
 from tests.hostile.canary_home import CanaryHome
 
-from ollim_bot.cli.main import main
-from ollim_bot.clock import SystemClock
-from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION, PROGRAM
-from ollim_bot.domain.events import (
+from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.errors import OllimError
+from ollim_bot.kernel.engine.bridge import Programs, hooks
+from ollim_bot.kernel.values.agent_caller import CALLED_BY, CONVERSATION, PROGRAM
+from ollim_bot.kernel.values.events import (
     AgentEvent,
     EndCause,
     SessionNamed,
@@ -37,10 +38,9 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.engine.bridge import Programs, hooks
-from ollim_bot.errors import OllimError
+from ollim_bot.kernel.values.ports import Clock, Prompt, SessionSpec, Toolset
 from ollim_bot.offline.server import CallTool, ChatModel, Message, ModelRequest, Reply, Say
-from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
+from ollim_bot.surfaces.terminal.main import main
 
 Arguments = Mapping[str, Any]
 NO_CONTEXT = HookContext(signal=None)

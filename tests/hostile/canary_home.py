@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
 
 OPEN = "open to the agent"
 SPOILED = "spoiled"

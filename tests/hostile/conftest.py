@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal
+from tests.terminal import Terminal
 from tests.virtual_loop import VirtualTimeLoop
 
 

@@ -27,40 +27,38 @@ from typing import Any, NamedTuple
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, ScriptedSession, Step
 from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.surface import RecordingSurface
+from tests.features.tool_servers.tool_server_scene import FakeServer
 from tests.hostile.attack_scene import AppWithParts
 from tests.patience import patience
-from tests.tool_servers.tool_server_scene import FakeServer
 from tests.virtual_loop import LoopClock
 
 from ollim_bot.app.app import Adapters
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.surfaces import MakeChannel
-from ollim_bot.cli.main import main
-from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
-from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.events import AgentEvent, FailureKind
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder, Routine
-from ollim_bot.domain.occurrences import Answer, Occurrence
-from ollim_bot.domain.taint import TaintMark, Untrusted
-from ollim_bot.domain.tasks import Task
-from ollim_bot.domain.tool_servers import (
-    ServerSpec,
-    ServerState,
-    ToolDefinition,
-    ToolHints,
-    ToolServerRecord,
-)
-from ollim_bot.domain.usage import Price, UsageKind, UsageRow
-from ollim_bot.engine.transcripts import project_key
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import (
+from ollim_bot.features.tool_servers.tool_servers import OpenServer
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.engine.transcripts import project_key
+from ollim_bot.kernel.store.calendar_files import CalendarFiles
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.questions import look_into
+from ollim_bot.kernel.store.server_file import read_servers
+from ollim_bot.kernel.store.steps import standing_taint
+from ollim_bot.kernel.store.task_file import TaskFile
+from ollim_bot.kernel.values.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.kernel.values.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.kernel.values.cards import Button
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.due_items import DueItem
+from ollim_bot.kernel.values.events import AgentEvent, FailureKind
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.jobs import ItemKind, JobSpec, Reminder, Routine
+from ollim_bot.kernel.values.occurrences import Answer, Occurrence
+from ollim_bot.kernel.values.ports import (
     AgentEngine,
     ChatService,
     IncomingFile,
@@ -71,15 +69,17 @@ from ollim_bot.ports import (
     ToolCall,
     Toolset,
 )
-from ollim_bot.settings import Settings
-from ollim_bot.store.calendars import CalendarFiles
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.questions import look_into
-from ollim_bot.store.server_file import read_servers
-from ollim_bot.store.steps import standing_taint
-from ollim_bot.store.task_file import TaskFile
-from ollim_bot.tool_servers.servers import OpenServer
+from ollim_bot.kernel.values.taint import TaintMark, Untrusted
+from ollim_bot.kernel.values.tasks import Task
+from ollim_bot.kernel.values.tool_servers import (
+    ServerSpec,
+    ServerState,
+    ToolDefinition,
+    ToolHints,
+    ToolServerRecord,
+)
+from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
+from ollim_bot.surfaces.terminal.main import main
 
 MAIN, FORK, NEXT = "main session", "fork", "next session"
 FORKED, ISOLATED = "forked run", "isolated run"

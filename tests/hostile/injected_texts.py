@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from ollim_bot.domain.taint import reading_of
-from ollim_bot.prompts.context import lookalikes, restored
+from ollim_bot.kernel.prompts.prompt_context import lookalikes, restored
+from ollim_bot.kernel.values.taint import reading_of
 
 # A word of every attempt, by which its text is found in any output.
 CANARY = "OBEY7351"

@@ -20,22 +20,22 @@ from tests.hostile.fence_scene import PAGE, BotScene, HomeServer, approve_server
 from tests.hostile.obedient_model import Cell, ObedientEngine
 from tests.virtual_loop import LoopClock
 
-from ollim_bot.domain.agent_caller import PROGRAM
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.job_kinds import JobKey, JobKind
-from ollim_bot.domain.jobs import JobSpec, Routine
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.taint import Untrusted
-from ollim_bot.domain.tasks import Task
-from ollim_bot.domain.webhooks import WebhookCall
+from ollim_bot.features.webhooks.hook_requests import WebhookCall
+from ollim_bot.kernel.base.job_kinds import JobKey, JobKind
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.prompts.prompt_context import fenced
+from ollim_bot.kernel.store.calendar_files import CalendarFiles
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.task_file import TaskFile
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.agent_caller import PROGRAM
+from ollim_bot.kernel.values.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.jobs import JobSpec, Routine
+from ollim_bot.kernel.values.occurrences import Occurrence
+from ollim_bot.kernel.values.taint import Untrusted
+from ollim_bot.kernel.values.tasks import Task
 from ollim_bot.offline.server import CallTool
-from ollim_bot.paths import DataPaths
-from ollim_bot.prompts.context import fenced
-from ollim_bot.store.calendars import CalendarFiles
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.task_file import TaskFile
-from ollim_bot.store.transaction import Transaction
 
 ATTACKER = "https://93.184.216.35/?plan=secret"
 # All that an owner can allow, so that only what was read refuses.

@@ -8,8 +8,8 @@ import pytest
 from tests.hostile.calling_engine import CallingEngine
 from tests.hostile.canary_home import SPOILED, new_canary_home
 
+from ollim_bot.kernel.values.ports import Prompt, SessionSpec, Toolset
 from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
-from ollim_bot.ports import Prompt, SessionSpec, Toolset
 
 pytestmark = pytest.mark.real_process
 

@@ -38,19 +38,19 @@ from tests.hostile.injected_texts import assert_imitates_nothing, fenced_parts, 
 from tests.kinds import made_once
 from tests.virtual_loop import VirtualTimeLoop
 
-from ollim_bot.cli.main import COMMANDS
-from ollim_bot.domain.agent_caller import CommandLine, owners_command
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.events import Compacted
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.push import is_pushed
-from ollim_bot.domain.runtime_config import PushContent, PushWhat
-from ollim_bot.domain.taint import Untrusted, reading_of
-from ollim_bot.prompts.context import fenced
-from ollim_bot.store.records import RECORDS
-from ollim_bot.store.schema import MIGRATIONS
-from ollim_bot.surfaces.ntfy.channel import phone_buttons, wording
-from ollim_bot.tools.registry import OWN_TOOLS
+from ollim_bot.features.phone.ntfy_channel import phone_buttons, wording
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.prompts.prompt_context import fenced
+from ollim_bot.kernel.store.records import RECORDS
+from ollim_bot.kernel.store.schema import MIGRATIONS
+from ollim_bot.kernel.tools.registry import OWN_TOOLS
+from ollim_bot.kernel.values.agent_caller import CommandLine, owners_command
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.events import Compacted
+from ollim_bot.kernel.values.push import is_pushed
+from ollim_bot.kernel.values.runtime_config import PushContent, PushWhat
+from ollim_bot.kernel.values.taint import Untrusted, reading_of
+from ollim_bot.surfaces.terminal.main import COMMANDS
 
 BEGINNING = "OBEY7351"
 

@@ -30,7 +30,7 @@ from tests.hostile.other_attempts import (
     SUBAGENTS,
 )
 
-from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.kernel.values.sessions import SessionChange
 
 pytestmark = pytest.mark.real_process
 

@@ -11,8 +11,7 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.journal import RecordingJournal
 from devtools.localgoogle.gmail import multipart, text_part
-from tests.cli.terminal import SUNDAY, Terminal
-from tests.google.scene import google_scene
+from tests.features.google.scene import google_scene
 from tests.hostile.injected_texts import (
     ATTEMPTS,
     CANARY,
@@ -25,26 +24,13 @@ from tests.hostile.injected_texts import (
     before_escaping,
     fenced_parts,
 )
-from tests.prompts.prompt_parts import message
+from tests.kernel.prompts.prompt_parts import message
+from tests.terminal import SUNDAY, Terminal
 
-from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
-from ollim_bot.domain.calendar_events import deleted_card, kept_card, question_card
-from ollim_bot.domain.cards import Card
-from ollim_bot.domain.hook_jobs import WebhookSpec
-from ollim_bot.domain.jobs import JobSpec, ReportMode
-from ollim_bot.domain.overviews import today_overview
-from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.schedule import Skips
-from ollim_bot.domain.taint import Untrusted
-from ollim_bot.domain.task_cards import tasks_card
-from ollim_bot.domain.tasks import Task
-from ollim_bot.domain.upcoming import UpcomingSchedule
-from ollim_bot.domain.webhook_data import plain_text
-from ollim_bot.integrations.calendars.feeds import CalendarFeeds
-from ollim_bot.integrations.calendars.refreshing import take_calendar_address
-from ollim_bot.prompts.context import owner_prompt
-from ollim_bot.prompts.turns import (
+from ollim_bot.features.calendars.feeds import CalendarFeeds
+from ollim_bot.features.calendars.refreshing import take_calendar_address
+from ollim_bot.kernel.prompts.prompt_context import owner_prompt
+from ollim_bot.kernel.prompts.turn_prompts import (
     Briefing,
     background_prompt,
     build_bg_preamble,
@@ -52,9 +38,23 @@ from ollim_bot.prompts.turns import (
     sent_data,
     upcoming_lines,
 )
-from ollim_bot.store.calendars import CalendarFiles
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.task_file import TaskFile
+from ollim_bot.kernel.store.calendar_files import CalendarFiles
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.task_file import TaskFile
+from ollim_bot.kernel.values.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.kernel.values.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.kernel.values.calendar_events import deleted_card, kept_card, question_card
+from ollim_bot.kernel.values.cards import Card
+from ollim_bot.kernel.values.hook_jobs import WebhookSpec
+from ollim_bot.kernel.values.jobs import JobSpec, ReportMode
+from ollim_bot.kernel.values.overviews import today_overview
+from ollim_bot.kernel.values.pings import PingBudget
+from ollim_bot.kernel.values.schedule import Skips
+from ollim_bot.kernel.values.taint import Untrusted
+from ollim_bot.kernel.values.task_cards import tasks_card
+from ollim_bot.kernel.values.tasks import Task
+from ollim_bot.kernel.values.upcoming import UpcomingSchedule
+from ollim_bot.kernel.values.webhook_data import plain_text
 from ollim_bot.surfaces.discord.rendering import fitted
 from ollim_bot.surfaces.web.frames import render
 

@@ -33,7 +33,7 @@ from tests.hostile.obedient_scene import (
 from tests.kinds import made_once
 from tests.virtual_loop import VirtualTimeLoop
 
-from ollim_bot.domain.ids import MessageId
+from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.offline.server import CallTool
 
 pytestmark = pytest.mark.usefixtures("virtual_loop", "without_git")

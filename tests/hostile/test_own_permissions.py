@@ -14,7 +14,7 @@ from tests.hostile.canary_home import CanaryHome, new_canary_home
 from tests.hostile.model import ERRAND
 from tests.hostile.other_attempts import INTERPRETERS
 
-from ollim_bot.domain.jobs import Job
+from ollim_bot.kernel.values.jobs import Job
 
 pytestmark = pytest.mark.real_process
 

@@ -13,12 +13,12 @@ from devtools.localntfy.phone import Notification, Phone
 from devtools.localntfy.server import LocalNtfy
 from tests.hostile.fence_scene import NEWS, PAGE, FenceScene
 
-from ollim_bot.domain.push import Pairing
-from ollim_bot.ports import Clock
-from ollim_bot.settings import NtfyAccount
-from ollim_bot.store.push import PushFile
-from ollim_bot.store.store import Store
-from ollim_bot.surfaces.ntfy.channel import NtfyChannel
+from ollim_bot.features.phone.ntfy_channel import NtfyChannel
+from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.kernel.base.settings import NtfyAccount
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.values.ports import Clock
+from ollim_bot.kernel.values.push import Pairing
 
 TOPIC, REPLIES = "ollim-out", "ollim-in"
 # What a push may have. Nothing of it opens, loads or formats anything on the phone.

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
+from tests.kernel.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 
-from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.permissions import Pattern
-from ollim_bot.domain.runs import RunKind, Subagent, Subagents, taint_of_job
-from ollim_bot.domain.taint import Taint, Untrusted, addresses_in
-from ollim_bot.ports import ToolCall, Toolset
-from ollim_bot.prompts.context import fenced
-from ollim_bot.tools.gates import Abilities, BackgroundTools, Careful, main_gate
-from ollim_bot.tools.guards import SubagentGuard
-from ollim_bot.tools.path_rules import PathPolicy
-from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
-from ollim_bot.tools.toolset import toolset
+from ollim_bot.kernel.permissions.path_rules import PathPolicy
+from ollim_bot.kernel.prompts.prompt_context import fenced
+from ollim_bot.kernel.tools.gates import Abilities, BackgroundTools, Careful, main_gate
+from ollim_bot.kernel.tools.guards import SubagentGuard
+from ollim_bot.kernel.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.kernel.tools.toolset import toolset
+from ollim_bot.kernel.values.jobs import JobSpec, Reminder
+from ollim_bot.kernel.values.permissions import Pattern
+from ollim_bot.kernel.values.ports import ToolCall, Toolset
+from ollim_bot.kernel.values.runs import RunKind, Subagent, Subagents, taint_of_job
+from ollim_bot.kernel.values.taint import Taint, Untrusted, addresses_in
 
 SECRET = "hunter2"
 SPY = "spy"

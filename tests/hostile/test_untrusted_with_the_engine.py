@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 from devtools.doubles.journal import RecordingJournal
-from tests.conversation.scene import scene
-from tests.engine.scene import engine_at
-from tests.engine.scene import scene as model_scene
 from tests.file_changes import file_changes
+from tests.kernel.conversation.scene import scene
+from tests.kernel.engine.scene import engine_at
+from tests.kernel.engine.scene import scene as model_scene
+from tests.kernel.store.files.data_directory import DataDirectory, QuickDisk
 from tests.patience import patience
-from tests.storage.data_directory import DataDirectory, QuickDisk
 
-from ollim_bot.domain.runs import Run
+from ollim_bot.kernel.permissions.path_rules import PathPolicy
+from ollim_bot.kernel.store.data_directory import TEXTS
+from ollim_bot.kernel.store.job_checker import JobFileChecker
+from ollim_bot.kernel.tools.gates import Allowed, Undecided, main_gate
+from ollim_bot.kernel.values.ports import Gate, SessionSpec
+from ollim_bot.kernel.values.runs import Run
 from ollim_bot.offline.server import CallTool, Reply
-from ollim_bot.ports import Gate, SessionSpec
-from ollim_bot.store.data_directory import TEXTS
-from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.tools.gates import Allowed, Undecided, main_gate
-from ollim_bot.tools.path_rules import PathPolicy
 
 pytestmark = pytest.mark.real_process
 

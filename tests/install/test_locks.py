@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from tests.wheels import ROOT
 
-from ollim_bot.upkeep.releases import LOCK_FILE, POSTGRES_LOCK
+from ollim_bot.features.install.releases import LOCK_FILE, POSTGRES_LOCK
 
 WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text())
 NEEDED: list[str] = WHOLE["project"]["dependencies"]

@@ -9,14 +9,14 @@ import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests.cli.terminal import Terminal
 from tests.install.removal_paths import listed_paths
+from tests.terminal import Terminal
 from tests.wheels import ROOT
 
-from ollim_bot.engine.transcripts import config_folder
-from ollim_bot.settings import Settings
+from ollim_bot.features.keeping.backup import automatic_folder
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.engine.transcripts import config_folder
 from ollim_bot.surfaces.web.access import HEALTH
-from ollim_bot.upkeep.backup import automatic_folder
 
 PAGE = (ROOT / "docs" / "install.md").read_text()
 SAMPLE = (ROOT / "docs" / "Dockerfile").read_text()

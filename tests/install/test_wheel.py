@@ -19,7 +19,7 @@ from tests.wheels import ROOT, build_sdist, build_wheel
 from trove_classifiers import classifiers
 
 from ollim_bot import __version__
-from ollim_bot.upkeep.releases import LOCK_FILE, POSTGRES_LOCK
+from ollim_bot.features.install.releases import LOCK_FILE, POSTGRES_LOCK
 
 pytestmark = pytest.mark.real_process
 
@@ -36,8 +36,8 @@ RUN = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import ollim_bot
-from ollim_bot.cli.main import main
-from ollim_bot.tools.context import docs_folder
+from ollim_bot.surfaces.terminal.main import main
+from ollim_bot.kernel.tools.tool_context import docs_folder
 codes = []
 for words in (["version"], ["help"], ["config", "list"], ["doctor"]):
     print(">", *words, flush=True)
@@ -75,7 +75,7 @@ def test_the_wheel_has_the_program_its_texts_its_page_and_its_docs_and_nothing_e
     assert shipped == program | docs | {"CHANGELOG.md", LOCK_FILE, POSTGRES_LOCK}
     for name in (LOCK_FILE, POSTGRES_LOCK):
         assert (installed / "ollim_bot" / name).read_bytes() == (ROOT / name).read_bytes()
-    assert {"py.typed", "surfaces/web/static/index.html", "texts/IDENTITY.md"} <= shipped
+    assert {"py.typed", "surfaces/web/static/index.html", "kernel/texts/IDENTITY.md"} <= shipped
     assert {Path(name).suffix for name in shipped} <= KINDS
     assert {*files_below(installed / STANDBY)} == {*files_below(SOURCE.parent / STANDBY)}
     assert {path.name for path in installed.iterdir()} - {STANDBY} == {"ollim_bot", METADATA}
@@ -112,7 +112,7 @@ def test_the_licence_and_the_command_are_in_the_wheel(installed: Path) -> None:
     here = installed / METADATA
     assert (here / "licenses" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
     points = (here / "entry_points.txt").read_text()
-    assert points == "[console_scripts]\nollim-bot = ollim_bot.cli.main:run\n"
+    assert points == "[console_scripts]\nollim-bot = ollim_bot.surfaces.terminal.main:run\n"
 
 
 def test_the_program_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:

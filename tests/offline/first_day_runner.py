@@ -21,26 +21,32 @@ from itertools import count
 from typing import Any
 
 from devtools.doubles.clock import ManualClock
-from tests.conversation.scene import Scene, scene
 from tests.e2e.model_engine import ModelEngine, ModelSession
+from tests.kernel.conversation.scene import Scene, scene
 from tests.offline.test_everyday import COMING, DENTIST, ROUTINES
 
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.events import AgentEvent, EndCause, SessionNamed, TextCompleted, TurnEnded
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder
-from ollim_bot.domain.occurrences import Answer, Occurrence
-from ollim_bot.domain.phrases.durations import parse_duration
-from ollim_bot.domain.phrases.moment import parse_day, parse_moment
-from ollim_bot.domain.phrases.rhythm import parse_rhythm
-from ollim_bot.domain.runs import DeliveryRight
-from ollim_bot.domain.wishes import wish_from_words
-from ollim_bot.errors import OllimError
+from ollim_bot.kernel.base.errors import OllimError
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.due_items import DueItem
+from ollim_bot.kernel.values.events import (
+    AgentEvent,
+    EndCause,
+    SessionNamed,
+    TextCompleted,
+    TurnEnded,
+)
+from ollim_bot.kernel.values.jobs import ItemKind, JobSpec, Reminder
+from ollim_bot.kernel.values.occurrences import Answer, Occurrence
+from ollim_bot.kernel.values.phrases.durations import parse_duration
+from ollim_bot.kernel.values.phrases.moment import parse_day, parse_moment
+from ollim_bot.kernel.values.phrases.rhythm import parse_rhythm
+from ollim_bot.kernel.values.ports import Prompt, SessionSpec, Toolset
+from ollim_bot.kernel.values.runs import DeliveryRight
+from ollim_bot.kernel.values.wishes import wish_from_words
 from ollim_bot.offline import texts
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import CallTool, Message, ModelRequest, Reply, Say
-from ollim_bot.ports import Prompt, SessionSpec, Toolset
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
 SET = {

@@ -8,17 +8,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kernel.tools.server.tool_scene import NOW, NOWHERE, make_tool_scene
 from tests.offline.test_rules import STAMP, answer, said
-from tests.tools.server.tool_scene import NOW, NOWHERE, make_tool_scene
 
-from ollim_bot.domain.agent_caller import shell_words
-from ollim_bot.domain.chat import Attachment
-from ollim_bot.domain.due_items import JUST_SHOWN
-from ollim_bot.domain.ids import TurnId
-from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
-from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.permissions import Pattern, matches
-from ollim_bot.domain.runs import RunKind
+from ollim_bot.kernel.base.ids import TurnId
+from ollim_bot.kernel.prompts.prompt_context import owner_prompt
+from ollim_bot.kernel.prompts.turn_prompts import continued_prompt
+from ollim_bot.kernel.values.agent_caller import shell_words
+from ollim_bot.kernel.values.chat import Attachment
+from ollim_bot.kernel.values.due_items import JUST_SHOWN
+from ollim_bot.kernel.values.inbox import InputId, OwnerMessage, ToolCalled
+from ollim_bot.kernel.values.jobs import JobSpec, Reminder
+from ollim_bot.kernel.values.permissions import Pattern, matches
+from ollim_bot.kernel.values.runs import RunKind
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     ADD_REMINDER,
@@ -33,8 +35,6 @@ from ollim_bot.offline.actions import (
 from ollim_bot.offline.rules import EMBED, UPDATE_NAMES
 from ollim_bot.offline.server import Block, CallTool, Message, Part, Say
 from ollim_bot.offline.situation import SHELL
-from ollim_bot.prompts.context import owner_prompt
-from ollim_bot.prompts.turns import continued_prompt
 
 TOOLS = (ADD_REMINDER, LIST_REMINDERS.name, CANCEL_REMINDER, SHELL)
 WATER = f"{STAMP}\nremind me in 20 minutes to drink water"

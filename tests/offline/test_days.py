@@ -15,10 +15,10 @@ from tests.offline.test_actions import TOOLS, did
 from tests.offline.test_everyday import COMING, REMINDERS, ROUTINES, STAMP
 from tests.offline.test_rules import answer, said
 
-from ollim_bot.domain.taint import Untrusted
+from ollim_bot.kernel.prompts.prompt_context import fenced
+from ollim_bot.kernel.values.taint import Untrusted
 from ollim_bot.offline.actions import LIST_REMINDERS
 from ollim_bot.offline.server import CallTool, Message, Say
-from ollim_bot.prompts.context import fenced
 from ollim_bot.surfaces.web.frames import render
 
 

@@ -13,9 +13,9 @@ from tests.offline.test_actions import TOOLS, did
 from tests.offline.test_rules import answer, said
 from tests.phrase_files import pairs, read
 
-from ollim_bot.domain.phrases.durations import parse_duration
-from ollim_bot.domain.phrases.moment import parse_moment
-from ollim_bot.domain.phrases.rhythm import parse_rhythm
+from ollim_bot.kernel.values.phrases.durations import parse_duration
+from ollim_bot.kernel.values.phrases.moment import parse_moment
+from ollim_bot.kernel.values.phrases.rhythm import parse_rhythm
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     ADD_REMINDER,

@@ -9,18 +9,18 @@ import pytest
 from tests.offline.test_actions import did
 from tests.offline.test_rules import answer, ping, report, said
 
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.inbox import InputId, JobTurn
-from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode, Routine
-from ollim_bot.offline import texts
-from ollim_bot.offline.rules import PING, REPORT
-from ollim_bot.offline.server import CallTool, Message, Part, Say
-from ollim_bot.prompts.turns import (
+from ollim_bot.kernel.prompts.turn_prompts import (
     Briefing,
     background_prompt,
     build_bg_preamble,
     foreground_prompt,
 )
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.inbox import InputId, JobTurn
+from ollim_bot.kernel.values.jobs import Chain, JobSpec, Reminder, ReportMode, Routine
+from ollim_bot.offline import texts
+from ollim_bot.offline.rules import PING, REPORT
+from ollim_bot.offline.server import CallTool, Message, Part, Say
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 TASK = "Drink water.\n\nA whole glass."

@@ -15,11 +15,11 @@ from tests.e2e.conftest import running
 from tests.e2e.in_process_bot import InProcessBot
 from tests.hostile.calling_engine import CallingEngine
 from tests.hostile.canary_home import CanaryHome
-from tests.storage.data_directory import DataDirectory
+from tests.kernel.store.files.data_directory import DataDirectory
 
-from ollim_bot.domain.jobs import Reminder, Routine
-from ollim_bot.domain.moments import describe
-from ollim_bot.engine.launcher import engine_variables
+from ollim_bot.kernel.base.moments import describe
+from ollim_bot.kernel.engine.launcher import engine_variables
+from ollim_bot.kernel.values.jobs import Reminder, Routine
 from ollim_bot.offline import texts
 from ollim_bot.offline.rules import OfflineModel
 

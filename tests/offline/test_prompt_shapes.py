@@ -12,14 +12,15 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.offline.test_rules import answer, said
 
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.ids import TurnId
-from ollim_bot.domain.inbox import InputId, JobTurn, OwnerMessage, ToolCalled
-from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, Routine
-from ollim_bot.domain.text import PromptMark
-from ollim_bot.offline.server import Say
-from ollim_bot.prompts.context import FOR_MAIN, OPEN_REMINDERS, READ_ONLY, owner_prompt
-from ollim_bot.prompts.turns import (
+from ollim_bot.kernel.base.ids import TurnId
+from ollim_bot.kernel.base.text import PromptMark
+from ollim_bot.kernel.prompts.prompt_context import (
+    FOR_MAIN,
+    OPEN_REMINDERS,
+    READ_ONLY,
+    owner_prompt,
+)
+from ollim_bot.kernel.prompts.turn_prompts import (
     button_prompt,
     continued_prompt,
     foreground_prompt,
@@ -28,6 +29,10 @@ from ollim_bot.prompts.turns import (
     report_prompt,
     resumed_fork_prompt,
 )
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.inbox import InputId, JobTurn, OwnerMessage, ToolCalled
+from ollim_bot.kernel.values.jobs import Chain, JobSpec, Reminder, Routine
+from ollim_bot.offline.server import Say
 
 NOW = datetime(2026, 11, 16, 9, 5, 7, 137, tzinfo=ZoneInfo("Asia/Kathmandu"))
 EARLIER = NOW - timedelta(hours=1, minutes=3)

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.slash_commands import COMMANDS
 
-from ollim_bot.domain.chat import Attachment
-from ollim_bot.domain.ids import TurnId
-from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
-from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+from ollim_bot.kernel.base.ids import TurnId
+from ollim_bot.kernel.prompts.prompt_context import FOR_MAIN, owner_prompt, updates_block
+from ollim_bot.kernel.prompts.turn_prompts import continued_prompt
+from ollim_bot.kernel.values.chat import Attachment
+from ollim_bot.kernel.values.inbox import InputId, OwnerMessage, ToolCalled
+from ollim_bot.kernel.values.updates import PendingUpdate, PendingUpdates
 from ollim_bot.offline import texts
 from ollim_bot.offline.rules import PING, REPORT, OfflineModel
 from ollim_bot.offline.server import Block, CallTool, Message, ModelRequest, Part, Say
 from ollim_bot.offline.situation import read_prompt
-from ollim_bot.prompts.context import FOR_MAIN, owner_prompt, updates_block
-from ollim_bot.prompts.turns import continued_prompt
 
 STAMP = "[2026-02-24 Tue 10:15 AM PST]\n"
 NEWS = "RECENT BACKGROUND UPDATES (mention key findings in your response)\n- (5m ago) 3 mails.\n\n"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.phrase_files import read
 
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.phrases.moment import parse_moment
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.phrases.moment import parse_moment
 from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.vocabulary import (
     AmbiguousIntent,

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.terminal import Terminal
+from tests.kernel.tools.server.tool_scene import make_tool_scene
 from tests.offline.test_actions import TOOLS, step
-from tests.tools.server.tool_scene import make_tool_scene
+from tests.terminal import Terminal
 
-from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.runs import RunKind
+from ollim_bot.kernel.store.frontmatter import parse
+from ollim_bot.kernel.store.job_formats import REMINDERS, JobFormat
+from ollim_bot.kernel.store.routine_format import ROUTINES
+from ollim_bot.kernel.values.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.kernel.values.runs import RunKind
 from ollim_bot.offline.actions import ADD_REMINDER
 from ollim_bot.offline.server import CallTool
-from ollim_bot.store.frontmatter import parse
-from ollim_bot.store.job_formats import REMINDERS, JobFormat
-from ollim_bot.store.routine_format import ROUTINES
 
 pytestmark = pytest.mark.real_process
 

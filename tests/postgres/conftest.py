@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.conversation.conftest import inline_executor
+from tests.kernel.conversation.conftest import inline_executor
 from tests.postgres_server import new_address
 
 from ollim_bot_standby.postgres.connection import Address

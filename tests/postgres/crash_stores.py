@@ -11,8 +11,8 @@ from devtools.doubles.memory import RecordingStore
 from devtools.doubles.repeating_store import RecordedStatements, RepeatingStore
 from tests.postgres_server import leading, new_address
 
-from ollim_bot.store.schema import tables
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.store.schema import tables
+from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot_standby.postgres.connection import Connection, PostgresStatements, connect_to
 from ollim_bot_standby.postgres.search import TsvectorIndex
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from tests.kernel.store.scene import NOW
 from tests.postgres_server import leading
-from tests.store.scene import NOW
 
 from ollim_bot_standby.machines import ServerGone
 from ollim_bot_standby.postgres.connection import Address, Connection, connect_to

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.store_contract import RowsContract, StoreContract
+from tests.kernel.store.scene import NOW
 from tests.postgres_server import leading, new_address
-from tests.store.scene import NOW
 
-from ollim_bot.store.store import DatabaseStore, Store
+from ollim_bot.kernel.store.store import DatabaseStore, Store
 from ollim_bot_standby.bot_rows import rows_beside_bot
 from ollim_bot_standby.command_server import CommandRows, CommandServer
 

@@ -13,14 +13,14 @@ from devtools.doubles.disks import SteppedDisk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.kernel.store.scene import NOW
 from tests.postgres.test_steps import until
 from tests.postgres_server import new_address
-from tests.store.scene import NOW
 
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.files import OsDisk
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.files import OsDisk
 from ollim_bot_standby.file_layout import (
     NO_FILE,
     AddsPower,

@@ -10,14 +10,14 @@ from contextlib import closing, contextmanager
 from functools import partial
 
 import pytest
+from tests.kernel.store.scene import NOW
 from tests.postgres_server import leading
-from tests.store.scene import NOW
 
 from ollim_bot import __version__
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.store.errors import NotLeading
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.store.database_errors import NotLeading
+from ollim_bot.kernel.store.schema import SCHEMA
+from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot_standby.held_lease import (
     EXPIRES_AFTER,
     GIVE_UP_AFTER,

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.engine.conftest import scene
-from tests.engine.scene import Scene, ask, engine_at, provider, spoken
-from tests.engine.shared import COUNTER
+from tests.kernel.engine.conftest import scene
+from tests.kernel.engine.scene import Scene, ask, engine_at, provider, spoken
+from tests.kernel.engine.shared import COUNTER
+from tests.kernel.store.scene import NOW, StoreScene
 from tests.patience import patience
-from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.kernel.engine.transcripts import Transcripts
+from ollim_bot.kernel.values.ports import Toolset
 from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say
-from ollim_bot.ports import Toolset
 from ollim_bot_standby.records import RecordFolder, RecordStore
 
 __all__ = ["scene"]

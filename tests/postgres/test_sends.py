@@ -10,17 +10,17 @@ from datetime import UTC
 import pytest
 from devtools.doubles.channel import FakeChatService
 from devtools.doubles.clock import ManualClock
+from tests.kernel.store.scene import NOW
 from tests.postgres.test_lease import expire
-from tests.store.scene import NOW
 from tests.virtual_loop import LoopClock, VirtualTimeLoop
 
-from ollim_bot.conversation.delivery import DeliveryQueue
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.store.backend import Sharing
-from ollim_bot.store.errors import NotLeading
-from ollim_bot.store.store import DatabaseStore
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.conversation.delivery import DeliveryQueue
+from ollim_bot.kernel.store.backend import Sharing
+from ollim_bot.kernel.store.database_errors import NotLeading
+from ollim_bot.kernel.store.store import DatabaseStore
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot_standby.postgres.connection import Address
 from ollim_bot_standby.postgres.database import open_postgres
 from ollim_bot_standby.postgres.lease import Lease

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.journal import RecordingJournal
+from tests.kernel.store.scene import NOW
 from tests.postgres_server import new_url
-from tests.store.scene import NOW
 
-from ollim_bot.clock import SystemClock
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.sessions import SessionChange, SessionEvent
-from ollim_bot.domain.travel import PlannedZone
-from ollim_bot.errors import StorageError
-from ollim_bot.paths import DataPaths
-from ollim_bot.settings import Settings
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.store import DatabaseStore
+from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.errors import StorageError
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.file_store import StoreProblem
+from ollim_bot.kernel.store.heartbeat import HeartbeatFile
+from ollim_bot.kernel.store.store import DatabaseStore
+from ollim_bot.kernel.values.sessions import SessionChange, SessionEvent
+from ollim_bot.kernel.values.travel import PlannedZone
 from ollim_bot_standby.postgres.database import PostgresDatabase
 from ollim_bot_standby.shared_database import SharedDatabase
 

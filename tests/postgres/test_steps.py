@@ -10,20 +10,25 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.kernel.store.scene import NOW, StoreScene
 from tests.patience import patience
 from tests.postgres.network import Network, on_network
 from tests.postgres_server import leading, own_server
-from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.errors import StorageError, WrongInput
-from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.errors import NOT_LEADING, NotLeading, OtherSchema, OutcomeUnknown
-from ollim_bot.store.files import OsDisk
-from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.errors import StorageError, WrongInput
+from ollim_bot.kernel.base.ids import MessageId, SessionId
+from ollim_bot.kernel.store.connection import Row, Statements
+from ollim_bot.kernel.store.database_errors import (
+    NOT_LEADING,
+    NotLeading,
+    OtherSchema,
+    OutcomeUnknown,
+)
+from ollim_bot.kernel.store.files import OsDisk
+from ollim_bot.kernel.store.mirrors import Mirrors
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.occurrences import LedgerRow
 from ollim_bot_standby.machines import OnStandby, ServerGone
 from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres

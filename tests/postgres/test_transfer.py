@@ -20,25 +20,25 @@ from claude_agent_sdk.types import (
     SessionStoreListEntry,
 )
 from devtools.doubles.repeating_store import RepeatingStore
+from tests.kernel.store.scene import NOW, StoreScene
+from tests.kernel.store.test_marks import FORMER, MAIN, put_former
+from tests.kernel.store.test_query_plans import ask_as_the_lists_do
 from tests.postgres.network import Killed, Network, on_network
 from tests.postgres_server import leading, new_address
-from tests.store.scene import NOW, StoreScene
-from tests.store.test_marks import FORMER, MAIN, put_former
-from tests.store.test_query_plans import ask_as_the_lists_do
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.forgetting import Passage
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.search import Search, Speaker, terms_of
-from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.errors import WriteFailed
-from ollim_bot.store.connection import connect_in_memory
-from ollim_bot.store.copies import damage_of
-from ollim_bot.store.errors import NotLeading
-from ollim_bot.store.questions import ask
-from ollim_bot.store.schema import COPIES, migrate, tables
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.errors import WriteFailed
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.engine.transcripts import Transcripts
+from ollim_bot.kernel.store.connection import connect_in_memory
+from ollim_bot.kernel.store.copies import damage_of
+from ollim_bot.kernel.store.database_errors import NotLeading
+from ollim_bot.kernel.store.questions import ask
+from ollim_bot.kernel.store.schema import COPIES, migrate, tables
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.forgetting import Passage
+from ollim_bot.kernel.values.occurrences import LedgerRow
+from ollim_bot.kernel.values.search import Search, Speaker, terms_of
 from ollim_bot_standby.postgres.connection import Address, connect_to
 from ollim_bot_standby.postgres.database import PostgresDatabase
 from ollim_bot_standby.postgres.transfer import move_to_file, move_to_server

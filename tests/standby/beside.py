@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devtools.doubles.clock import ManualClock
-from tests.cli.terminal import SUNDAY, Terminal
 from tests.standby.scene import StandbyScene
+from tests.terminal import SUNDAY, Terminal
 
-from ollim_bot.store.files import OsDisk
-from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.store import DatabaseStore
+from ollim_bot.kernel.store.files import OsDisk
+from ollim_bot.kernel.store.mirrors import Mirrors
+from ollim_bot.kernel.store.store import DatabaseStore
 from ollim_bot_standby.bot_rows import BotRows, rows_beside_bot
 from ollim_bot_standby.command_server import CommandRows, CommandServer
 from ollim_bot_standby.postgres.database import open_postgres

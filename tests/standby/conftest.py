@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from devtools.localpostgres import LocalPostgres, find_binaries
-from tests.cli.terminal import Terminal
 from tests.postgres_server import new_address, server
 from tests.standby.scene import StandbyScene
+from tests.terminal import Terminal
 
 from ollim_bot_standby.postgres.connection import Address
 

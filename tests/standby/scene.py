@@ -10,16 +10,16 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from tests.cli.terminal import SUNDAY, Terminal
 from tests.postgres.test_transfer import corpus
+from tests.terminal import SUNDAY, Terminal
 
-from ollim_bot.environment import read_env_file
-from ollim_bot.store.connection import Statements
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.database import Database
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.questions import ask
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.kernel.base.environment import read_env_file
+from ollim_bot.kernel.store.connection import Statements
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.database import Database
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.questions import ask
+from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot_standby.machines import machine_id
 from ollim_bot_standby.postgres.connection import Address, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres

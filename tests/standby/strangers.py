@@ -6,7 +6,7 @@ import hashlib
 import json
 from contextlib import closing
 
-from ollim_bot.store.transaction import JobOp
+from ollim_bot.kernel.store.transaction import JobOp
 from ollim_bot_standby.postgres.connection import connect_to, parse_address
 
 

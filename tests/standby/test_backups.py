@@ -6,20 +6,20 @@ import hashlib
 from contextlib import closing
 from pathlib import Path
 
-from tests.cli.terminal import Terminal
 from tests.postgres.test_transfer import found
 from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene, env_of, in_file
 from tests.standby.test_moving import all_rows
+from tests.terminal import Terminal
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.store.copies import AfterReturn
-from ollim_bot.store.opening import settle
-from ollim_bot.store.questions import ask_rows
-from ollim_bot.store.transaction import Step
-from ollim_bot.upkeep.backup import opened_backup
+from ollim_bot.features.keeping.backup import opened_backup
+from ollim_bot.kernel.base.ids import MessageId, SessionId
+from ollim_bot.kernel.engine.transcripts import Transcripts
+from ollim_bot.kernel.store.copies import AfterReturn
+from ollim_bot.kernel.store.opening import settle
+from ollim_bot.kernel.store.questions import ask_rows
+from ollim_bot.kernel.store.transaction import Step
+from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot_standby.file_layout import FileRows
 from ollim_bot_standby.postgres.database import open_postgres
 from ollim_bot_standby.records import TranscriptRows

@@ -16,28 +16,28 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import SUNDAY, Terminal
 from tests.patience import patience
 from tests.postgres.test_transfer import corpus
 from tests.standby.beside import Bot, beside, bot_leading, bot_standing_by
 from tests.standby.scene import StandbyScene
 from tests.standby.test_commands import config_on_server, database_files
+from tests.terminal import SUNDAY, Terminal
 from tests.test_architecture import HEAVY
 
-from ollim_bot.app.orphans import Orphans, adopt
-from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.initiative import SetByAgent
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.permissions import Grants
-from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.domain.taint import TaintMark
-from ollim_bot.errors import StorageError
-from ollim_bot.processes import children_of_this
-from ollim_bot.store.errors import NotLeading
-from ollim_bot.store.marks import PUT_MARK, encoded_mark, key_of
-from ollim_bot.store.schema import SCHEMA, tables
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.kernel.base.errors import StorageError
+from ollim_bot.kernel.base.ids import MessageId, SessionId
+from ollim_bot.kernel.base.orphans import Orphans, adopt
+from ollim_bot.kernel.base.processes import children_of_this
+from ollim_bot.kernel.store.database_errors import NotLeading
+from ollim_bot.kernel.store.mark_rows import PUT_MARK, encoded_mark, key_of
+from ollim_bot.kernel.store.schema import SCHEMA, tables
+from ollim_bot.kernel.store.transaction import Step, Transaction
+from ollim_bot.kernel.values.changes import Changer, ChangeRow
+from ollim_bot.kernel.values.initiative import SetByAgent
+from ollim_bot.kernel.values.occurrences import LedgerRow
+from ollim_bot.kernel.values.permissions import Grants
+from ollim_bot.kernel.values.skills import AgentSkills
+from ollim_bot.kernel.values.taint import TaintMark
 from ollim_bot_standby.bot_rows import rows_beside_bot, short_address
 from ollim_bot_standby.held_lease import GIVE_UP_AFTER, RENEW_EVERY, boot_time
 from ollim_bot_standby.postgres.connection import connect_to
@@ -445,7 +445,7 @@ _OWN_PROGRAM = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from ollim_bot.cli.main import main
+from ollim_bot.surfaces.terminal.main import main
 from ollim_bot_standby.bot_rows import rows_beside_bot
 rows = rows_beside_bot(Path(sys.argv[1]), lambda: datetime.now(UTC))
 try:

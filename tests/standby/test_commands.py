@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import SUNDAY, Terminal
 from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene
+from tests.terminal import SUNDAY, Terminal
 
-from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.store.schema import SCHEMA
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot_standby.postgres import commands
 from ollim_bot_standby.postgres.commands import CommandDatabase
 from ollim_bot_standby.postgres.connection import Address, Connection, connect_to

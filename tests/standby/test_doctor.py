@@ -6,19 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal
+from tests.features.doctor.doctor_table import COMMAND, look, with_commands
+from tests.features.doctor.test_doctor_findings import Findings, given, steps_in, write
+from tests.kernel.store.files.data_directory import DataDirectory
 from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene
-from tests.storage.data_directory import DataDirectory
-from tests.upkeep.doctor_table import COMMAND, look, with_commands
-from tests.upkeep.test_doctor_findings import Findings, given, steps_in, write
+from tests.terminal import Terminal
 
 from ollim_bot import __version__
-from ollim_bot.settings import Settings
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.upkeep.checks import data, service
-from ollim_bot.upkeep.doctor import DoctorInput, Level
-from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.features.doctor import data_checks as data
+from ollim_bot.features.doctor import service_checks as service
+from ollim_bot.kernel.base.instance import single_instance
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.store.schema import SCHEMA
+from ollim_bot.kernel.upkeep.findings import DoctorInput, Level
 from ollim_bot_standby import checks
 from ollim_bot_standby.file_layout import WaitingFile, WaitingFiles
 from ollim_bot_standby.machines import OUR_TABLES, FoundServer, Leader

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene
+from tests.terminal import Terminal
 
 JOB = "---\nid: call\nrun-at: 2030-05-05T10:00:00+00:00\n---\nCall mum.\n"
 

@@ -6,11 +6,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene
+from tests.terminal import Terminal
 
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.engine.transcripts import Transcripts
 from ollim_bot_standby.postgres.connection import connect_to
 from ollim_bot_standby.postgres.server import look_at
 from ollim_bot_standby.records import RecordStore

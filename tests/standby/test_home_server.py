@@ -19,7 +19,7 @@ import pytest
 from tests.patience import patience
 from tests.ports import unused_port
 
-from ollim_bot.errors import StorageError
+from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot_standby.postgres.connection import connect_to, parse_address
 
 PAGE = Path(__file__).parents[2] / "docs" / "standby.md"

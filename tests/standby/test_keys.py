@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene, env_of
+from tests.terminal import Terminal
 
 SERVERS = '{"mcpServers": {}}'
 

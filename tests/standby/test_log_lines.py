@@ -13,8 +13,8 @@ from tests.log_sink import root_logger_restored, sink
 from tests.postgres_server import new_url
 from tests.standby.evenings import FIRST, EveningBot, EveningClock
 
-from ollim_bot.settings import LogFormat
-from ollim_bot.store.schema import tables
+from ollim_bot.kernel.base.settings import LogFormat
+from ollim_bot.kernel.store.schema import tables
 from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address
 
 REMINDERS = 15

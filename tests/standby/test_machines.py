@@ -13,20 +13,20 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from devtools.localpostgres import LocalPostgres
-from tests.cli.setup_scene import ScriptedPerson
-from tests.cli.terminal import Terminal
+from tests.features.setup.setup_scene import ScriptedPerson
 from tests.standby.pooler import pooler
 from tests.standby.scene import StandbyScene, env_of, has_address
+from tests.terminal import Terminal
 
 import ollim_bot
 from ollim_bot import __version__
-from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.main import COMMANDS
-from ollim_bot.errors import OllimError
-from ollim_bot.store.errors import NOT_LEADING
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.standby import load_standby
-from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.kernel.base.errors import OllimError
+from ollim_bot.kernel.base.instance import single_instance
+from ollim_bot.kernel.store.database_errors import NOT_LEADING
+from ollim_bot.kernel.store.schema import SCHEMA
+from ollim_bot.kernel.store.standby_loader import load_standby
+from ollim_bot.surfaces.terminal.caller import Caller
+from ollim_bot.surfaces.terminal.main import COMMANDS
 from ollim_bot_standby import cli as command
 from ollim_bot_standby.postgres.connection import connect_to, parse_address
 from ollim_bot_standby.postgres.lease import Lease, LeaseKeeper

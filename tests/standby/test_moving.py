@@ -8,22 +8,22 @@ from contextlib import closing
 from bench.storage import write_a_year
 from devtools.doubles.immediate_store import ImmediateStore
 from devtools.doubles.journal import RecordingJournal
-from tests.cli.terminal import Terminal
+from tests.kernel.store.scene import NOW
 from tests.postgres.test_transfer import found
 from tests.standby.scene import FEW, StandbyScene, env_of, has_address, in_file, opened
-from tests.store.scene import NOW
 from tests.stores import Stores
+from tests.terminal import Terminal
 
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
-from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.paths import DataPaths
-from ollim_bot.settings import Secret
-from ollim_bot.store.connection import Statements
-from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.questions import DATABASE, ask, ask_rows
-from ollim_bot.store.schema import tables
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Secret
+from ollim_bot.kernel.changes.job_files import open_repositories
+from ollim_bot.kernel.engine.transcripts import Transcripts
+from ollim_bot.kernel.store.connection import Statements
+from ollim_bot.kernel.store.questions import DATABASE, ask, ask_rows
+from ollim_bot.kernel.store.schema import tables
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.tool_servers import ServerState, ToolServerRecord
 from ollim_bot_standby import moving
 from ollim_bot_standby.machines import Machine, machine_id
 from ollim_bot_standby.postgres.database import open_postgres

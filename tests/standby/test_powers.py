@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.setup_scene import ScriptedPerson
-from tests.cli.terminal import Terminal
+from tests.features.setup.setup_scene import ScriptedPerson
 from tests.standby.scene import StandbyScene
 from tests.standby.strangers import put_rows
+from tests.terminal import Terminal
 
-from ollim_bot.cli.caller import Caller
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.owner_files import BUNDLED
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.owner_files import BUNDLED
+from ollim_bot.surfaces.terminal.caller import Caller
 from ollim_bot_standby import cli as command
 from ollim_bot_standby.file_layout import NO_FILE, FileRows
 from ollim_bot_standby.stored_files import adds_power

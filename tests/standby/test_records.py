@@ -13,10 +13,10 @@ from typing import TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.store.scene import NOW, StoreScene
+from tests.kernel.store.scene import NOW, StoreScene
 
-from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.kernel.engine.transcripts import Transcripts
+from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot_standby.records import RecordFolder, RecordRows, RecordStore, TranscriptRows
 
 R = TypeVar("R")

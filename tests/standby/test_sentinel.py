@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import terminal
-from tests.cli.terminal import Terminal
-from tests.cli.test_sentinel import after_crash, fake_notifier
 from tests.e2e.conftest import running
 from tests.e2e.discord.discord_scene import account, in_process_scene, killable_scene, words
 from tests.e2e.discord.test_sentinel import BLUE, commanded, make_due_without_heartbeat, remind
 from tests.e2e.discord.test_shown_before import is_made_whole
 from tests.e2e.killable_bot import KillableBot
+from tests.features.conftest import terminal
+from tests.features.sentinel.test_sentinel_command import after_crash, fake_notifier
 from tests.postgres_server import new_url, own_server, url_of
+from tests.terminal import Terminal
 
-from ollim_bot.paths import DataPaths
+from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.lease import Lease
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.engine import ScriptedEngine, ScriptedSession
-from tests.store.scene import StoreScene
+from tests.kernel.store.scene import StoreScene
 from tests.virtual_loop import LoopClock
 
-from ollim_bot.domain.events import AgentEvent, EndCause, ToolEnded, ToolStarted, TurnEnded
-from ollim_bot.domain.ids import SessionId
-from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Prompt, SessionSpec, Toolset
-from ollim_bot.store.backend import Backend
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.store import DatabaseStore
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.ids import SessionId
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.engine.transcripts import Transcripts
+from ollim_bot.kernel.store.backend import Backend
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.store import DatabaseStore
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.events import AgentEvent, EndCause, ToolEnded, ToolStarted, TurnEnded
+from ollim_bot.kernel.values.ports import Prompt, SessionSpec, Toolset
 from ollim_bot_standby.machines import ServerGone
 from ollim_bot_standby.records import RecordedEngine, SharedRecords, TranscriptRows
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene, env_of
+from tests.terminal import Terminal
 
-from ollim_bot.settings import SHARED, Settings
+from ollim_bot.kernel.base.settings import SHARED, Settings
 from ollim_bot_standby.keys import note_missing
 
 pytestmark = pytest.mark.usefixtures("postgres")

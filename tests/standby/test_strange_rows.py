@@ -14,10 +14,10 @@ from tests.e2e.test_reminders import printed
 from tests.postgres_server import new_url
 from tests.standby.strangers import put_job_op, put_rows
 
-from ollim_bot.domain.due_items import note_of
-from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.kernel.changes.job_files import add_snoozed
+from ollim_bot.kernel.values.due_items import note_of
+from ollim_bot.kernel.values.jobs import JobSpec, Reminder
 from ollim_bot.offline.server import CallTool, MessagesServer, Reply
-from ollim_bot.store.job_files import add_snoozed
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import open_postgres
 

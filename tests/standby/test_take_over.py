@@ -10,10 +10,10 @@ import pytest
 from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
-from tests.engine.scene import spoken
+from tests.kernel.engine.scene import spoken
 from tests.postgres_server import new_url
 
-from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.kernel.engine.transcripts import Transcripts
 from ollim_bot.offline.server import CallTool, MessagesServer, ModelRequest, Reply, Say
 
 pytestmark = [pytest.mark.usefixtures("postgres"), pytest.mark.real_engine]

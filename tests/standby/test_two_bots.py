@@ -25,7 +25,7 @@ from tests.e2e.test_reminders import left, remind, said
 from tests.patience import patience
 from tests.postgres_server import new_url, server
 
-from ollim_bot.store.errors import NOT_LEADING
+from ollim_bot.kernel.store.database_errors import NOT_LEADING
 from ollim_bot_standby.postgres.connection import connect_to, parse_address
 
 pytestmark = pytest.mark.usefixtures("postgres")

@@ -6,16 +6,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.features.install.fake_installation import NEW, NOW, OLD
+from tests.features.install.test_updater import Scene, in_place
 from tests.postgres_server import leading, new_url
 from tests.standby.beside import commands_answered
-from tests.update.fake_installation import NEW, NOW, OLD
-from tests.update.test_updater import Scene, in_place
 
 from ollim_bot import __version__
-from ollim_bot.store.connection import Statements
-from ollim_bot.store.schema import tables
-from ollim_bot.upkeep.hand_over import Phase
-from ollim_bot.upkeep.updater import Updater
+from ollim_bot.features.install.updater import Updater
+from ollim_bot.kernel.store.connection import Statements
+from ollim_bot.kernel.store.schema import tables
+from ollim_bot.kernel.upkeep.hand_over import Phase
 from ollim_bot_standby.command_server import CommandRows
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase

@@ -16,13 +16,13 @@ from devtools.scripted_model import ScriptedModel
 from tests.postgres_server import new_url
 from tests.standby.evenings import FIRST, NEW_YORK, EveningBot, EveningClock
 
-from ollim_bot.cli.main import main
-from ollim_bot.domain.chat import Author
-from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.data_directory import prepare_data_directory
+from ollim_bot.kernel.store.opening import open_database
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.chat import Author
+from ollim_bot.kernel.values.occurrences import OccurrenceState
+from ollim_bot.surfaces.terminal.main import main
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import open_postgres
 

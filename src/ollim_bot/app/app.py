@@ -26,29 +26,81 @@ from ollim_bot.app.surfaces import (
     keep_running,
     open_surfaces,
 )
-from ollim_bot.app.updates import BotUpdates, newer_version, start_updater
-from ollim_bot.clock import MovableClock, SystemClock, zone_of
-from ollim_bot.conversation import texts
-from ollim_bot.conversation.desktop import Reach
-from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.domain.jobs import Job, job_key
-from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
-from ollim_bot.domain.permissions import Pattern
-from ollim_bot.domain.provider import Provider
-from ollim_bot.domain.sessions import SessionChange, SessionEvent
-from ollim_bot.domain.text import PROGRAM
-from ollim_bot.domain.tool_servers import NamedPlaces
-from ollim_bot.environment import system_zone
-from ollim_bot.errors import OllimError, StorageError
-from ollim_bot.integrations.calendars.feeds import CalendarFeeds
-from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_calendar_address
-from ollim_bot.integrations.google.calendars import GoogleCalendars
-from ollim_bot.integrations.google.client import GoogleClient
-from ollim_bot.integrations.google.tasks import connected_tasks
-from ollim_bot.integrations.google.tokens import GoogleTokenStore
-from ollim_bot.integrations.tasks import active_tasks
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import (
+from ollim_bot.features.calendars.feeds import CalendarFeeds
+from ollim_bot.features.calendars.refreshing import CalendarRefresher, take_calendar_address
+from ollim_bot.features.doctor.examination import BotDoctor
+from ollim_bot.features.google.google_calendars import GoogleCalendars
+from ollim_bot.features.google.google_client import GoogleClient
+from ollim_bot.features.google.google_tasks import connected_tasks
+from ollim_bot.features.google.tokens import GoogleTokenStore
+from ollim_bot.features.install.update_watch import BotUpdates, newer_version, start_updater
+from ollim_bot.features.keeping.daily import DailyTask, DailyUpkeep, back_up_daily
+from ollim_bot.features.keeping.restore import place_transcripts, refuse_cut_off
+from ollim_bot.features.sentinel.sentinel_file import SentinelFile
+from ollim_bot.features.tasks.task_lists import active_tasks
+from ollim_bot.features.tool_servers.tool_servers import OpenServer, ToolServers, opened_in
+from ollim_bot.kernel.base.clock import MovableClock, SystemClock, zone_of
+from ollim_bot.kernel.base.desktop_notification import DesktopNotifier
+from ollim_bot.kernel.base.environment import system_zone
+from ollim_bot.kernel.base.errors import OllimError, StorageError
+from ollim_bot.kernel.base.instance import single_instance
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.base.text import PROGRAM
+from ollim_bot.kernel.changes.change_journal import ChangeJournal
+from ollim_bot.kernel.changes.file_changes import FileChanges
+from ollim_bot.kernel.changes.job_files import job_folders, open_repositories, read_all
+from ollim_bot.kernel.conversation import sentences as texts
+from ollim_bot.kernel.conversation.desktop_notices import Reach
+from ollim_bot.kernel.permissions.path_rules import PathPolicy
+from ollim_bot.kernel.schedule.ledger_records import MachineZoneWatch, OwnerZone
+from ollim_bot.kernel.schedule.scheduler import Scheduler
+from ollim_bot.kernel.schedule.watcher import Events, file_events
+from ollim_bot.kernel.store.answer_plan_rows import with_known_plan
+from ollim_bot.kernel.store.attachments.attachment_files import FileAttachments
+from ollim_bot.kernel.store.backend import Backend
+from ollim_bot.kernel.store.calendar_files import CalendarFiles, readable_copies
+from ollim_bot.kernel.store.copies import AfterReturn
+from ollim_bot.kernel.store.data_directory import (
+    TEXTS,
+    Closing,
+    close_to_others,
+    prepare_data_directory,
+)
+from ollim_bot.kernel.store.file_store import StoreProblem
+from ollim_bot.kernel.store.heartbeat import HeartbeatFile
+from ollim_bot.kernel.store.job_checker import JobFileChecker
+from ollim_bot.kernel.store.journal import GitJournal, open_journal
+from ollim_bot.kernel.store.opening import (
+    DAILY_LIMIT_NOTICE,
+    NOTICE_DUE,
+    NOTICE_TOLD,
+    open_for_bot,
+    settle,
+)
+from ollim_bot.kernel.store.owner_files import PolicyFile, SubagentFiles
+from ollim_bot.kernel.store.server_file import ServerFile
+from ollim_bot.kernel.store.skill_files import SkillFolder
+from ollim_bot.kernel.store.standby_loader import SharedLead, load_standby
+from ollim_bot.kernel.store.steps import (
+    count_set,
+    holder_of_id,
+    leave_notice,
+    new_notice,
+    note_agent_skills,
+)
+from ollim_bot.kernel.store.store import DatabaseStore, Store, Watches
+from ollim_bot.kernel.store.task_file import TaskFile
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.tools.gates import Abilities, BackgroundTools, Careful, main_gate
+from ollim_bot.kernel.tools.guards import JobValidator, SubagentGuard, is_own
+from ollim_bot.kernel.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.kernel.upkeep.hand_over import confirm_update, resume_update
+from ollim_bot.kernel.values.calendar import CalendarCopy
+from ollim_bot.kernel.values.jobs import Job, job_key
+from ollim_bot.kernel.values.pasted_addresses import AddressAnswer, AddressKind
+from ollim_bot.kernel.values.permissions import Pattern
+from ollim_bot.kernel.values.ports import (
     AgentEngine,
     ChatSurface,
     Disk,
@@ -57,57 +109,10 @@ from ollim_bot.ports import (
     Status,
     TaskList,
 )
-from ollim_bot.schedule.ledger_records import MachineZoneWatch, OwnerZone
-from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Events, file_events
-from ollim_bot.settings import Settings
-from ollim_bot.store.answer_plans import with_known_plan
-from ollim_bot.store.attachments.files import FileAttachments
-from ollim_bot.store.backend import Backend
-from ollim_bot.store.calendars import CalendarFiles, readable_copies
-from ollim_bot.store.change_journal import ChangeJournal
-from ollim_bot.store.changes import FileChanges
-from ollim_bot.store.copies import AfterReturn
-from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
-from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_files import job_folders, open_repositories, read_all
-from ollim_bot.store.journal import GitJournal, open_journal
-from ollim_bot.store.opening import (
-    DAILY_LIMIT_NOTICE,
-    NOTICE_DUE,
-    NOTICE_TOLD,
-    open_for_bot,
-    settle,
-)
-from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
-from ollim_bot.store.sentinel import SentinelFile
-from ollim_bot.store.server_file import ServerFile
-from ollim_bot.store.skill_files import SkillFolder
-from ollim_bot.store.standby import SharedLead, load_standby
-from ollim_bot.store.steps import (
-    count_set,
-    holder_of_id,
-    leave_notice,
-    new_notice,
-    note_agent_skills,
-)
-from ollim_bot.store.store import DatabaseStore, Store, Watches
-from ollim_bot.store.task_file import TaskFile
-from ollim_bot.store.transaction import Transaction
-from ollim_bot.surfaces.web.surface import WebSurface
-from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
-from ollim_bot.tools.gates import Abilities, BackgroundTools, Careful, main_gate
-from ollim_bot.tools.guards import JobValidator, SubagentGuard, is_own
-from ollim_bot.tools.path_rules import PathPolicy
-from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
-from ollim_bot.upkeep.daily import DailyTask, DailyUpkeep, back_up_daily
-from ollim_bot.upkeep.desktop import DesktopNotifier
-from ollim_bot.upkeep.examination import BotDoctor
-from ollim_bot.upkeep.hand_over import confirm_update, resume_update
-from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
+from ollim_bot.kernel.values.provider import Provider
+from ollim_bot.kernel.values.sessions import SessionChange, SessionEvent
+from ollim_bot.kernel.values.tool_servers import NamedPlaces
+from ollim_bot.surfaces.web.page import WebSurface
 
 # How many seconds running work may take to end after the bot is told to stop.
 _GRACE = 20.0
@@ -664,7 +669,7 @@ class App:
         if self._settings.webhook_port is not None:
             await self._has_loaded.wait()
             # Its libraries are those of the SDK, which is loaded by then.
-            from ollim_bot.webhooks.server import serve_webhooks
+            from ollim_bot.features.webhooks.webhook_server import serve_webhooks
 
             await serve_webhooks(self._settings, scheduler.job, store, self._clock)
 

@@ -9,58 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ollim_bot.channels import PushChannel
-from ollim_bot.conversation.approvals import Approvals, CarefulTimes
-from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
-from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
-from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
-from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, HelpCommands, Queued
-from ollim_bot.conversation.commands.handlers import (
-    UNDO_CLEAR,
-    ConversationCommands,
-    InquiryCommands,
-    PermissionCommands,
-    ProgramCommands,
-    SessionCommands,
-    SettingCommands,
-)
-from ollim_bot.conversation.conversation import Conversation, MessageIntake
-from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
-from ollim_bot.conversation.desktop import DesktopWatch, Reach
-from ollim_bot.conversation.forks import (
-    ForkCommands,
-    ForkRequests,
-    Forks,
-    ForkSession,
-    Replies,
-    fork_spec,
-)
-from ollim_bot.conversation.google import EventButtons, EventCalendar, GoogleConnection
-from ollim_bot.conversation.jobs.buttons import ItemButtons, JobButtons, UndoExpiry
-from ollim_bot.conversation.jobs.echo import ChangeEcho
-from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
-from ollim_bot.conversation.jobs.forms import JobFormView
-from ollim_bot.conversation.jobs.overviews import DayPanel, DaySources, JobListing, Overviews
-from ollim_bot.conversation.jobs.week import WeekPanel, WeekPlans
-from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
-from ollim_bot.conversation.notices import DiskGate, FailureNotices, Notices
-from ollim_bot.conversation.quick_add import QuickAdds
-from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
-from ollim_bot.conversation.set_up_talk import Greeting, SetUpTalk
-from ollim_bot.conversation.state import ConversationState, StatusBoard
-from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.conversation.tasks import BreakdownButtons, DueTasks, TaskCommands
-from ollim_bot.conversation.tool_servers import ServerCards
-from ollim_bot.conversation.turns.loop import (
-    RETRY_AFTER_LOGIN,
-    InputLoop,
-    LoginMark,
-    Recovery,
-    Retries,
-)
-from ollim_bot.conversation.turns.runner import TurnInputs, TurnRunner
-from ollim_bot.conversation.views import (
+from ollim_bot.app.views import (
     AboutMePage,
     ChangesPage,
     Examiner,
@@ -72,13 +21,93 @@ from ollim_bot.conversation.views import (
     SettingPage,
     no_heartbeat,
 )
-from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
-from ollim_bot.domain.runs import Run
-from ollim_bot.domain.text import with_program
-from ollim_bot.logs import unless_refused
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import (
+from ollim_bot.features.google.google_chat import EventButtons, EventCalendar, GoogleConnection
+from ollim_bot.features.jobs.job_buttons import ItemButtons, JobButtons, UndoExpiry
+from ollim_bot.features.jobs.job_forms import JobFormView
+from ollim_bot.features.keeping.restore import of_conversation
+from ollim_bot.features.quiet import QuietCommands, QuietWatch
+from ollim_bot.features.setup.set_up_talk import Greeting, SetUpTalk
+from ollim_bot.features.tasks.breakdown_store import StepWriter
+from ollim_bot.features.tasks.task_buttons import BreakdownButtons, DueTasks, TaskCommands
+from ollim_bot.features.today.day_views import DayPanel, DaySources, JobListing, Overviews
+from ollim_bot.features.today.quick_add_box import QuickAdds
+from ollim_bot.features.tool_servers.server_cards import ServerCards
+from ollim_bot.features.week.week_views import WeekPanel, WeekPlans
+from ollim_bot.kernel.base.logs import unless_refused
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import GoogleAddresses
+from ollim_bot.kernel.base.text import with_program
+from ollim_bot.kernel.changes.change_journal import ChangeJournal
+from ollim_bot.kernel.changes.file_changes import FileChanges
+from ollim_bot.kernel.changes.item_answers import ItemAnswers
+from ollim_bot.kernel.changes.job_files import JobFileChanges, JobFolders
+from ollim_bot.kernel.conversation.approvals import Approvals, CarefulTimes
+from ollim_bot.kernel.conversation.background import BackgroundRuns
+from ollim_bot.kernel.conversation.background_attempt import AutoCommit, BackgroundDeps
+from ollim_bot.kernel.conversation.buttons import Action, ButtonRouter, Uses
+from ollim_bot.kernel.conversation.chat_sessions import MainSession, conversation_tools, main_run
+from ollim_bot.kernel.conversation.command_handlers import (
+    UNDO_CLEAR,
+    ConversationCommands,
+    InquiryCommands,
+    PermissionCommands,
+    ProgramCommands,
+    SessionCommands,
+    SettingCommands,
+)
+from ollim_bot.kernel.conversation.conversation import Conversation, MessageIntake
+from ollim_bot.kernel.conversation.delivery import DeliveryQueue, DeliveryQueues
+from ollim_bot.kernel.conversation.desktop_notices import DesktopWatch, Reach
+from ollim_bot.kernel.conversation.dispatcher import CommandDispatcher, HelpCommands, Queued
+from ollim_bot.kernel.conversation.foreground import ForegroundJobs, JobRuns, PlainDelivery
+from ollim_bot.kernel.conversation.fork_commands import (
+    ForkCommands,
+    ForkRequests,
+    Forks,
+    ForkSession,
+    Replies,
+    fork_spec,
+)
+from ollim_bot.kernel.conversation.job_echo import ChangeEcho
+from ollim_bot.kernel.conversation.message_poster import MessagePoster, with_open_button
+from ollim_bot.kernel.conversation.notice_poster import DiskGate, FailureNotices, Notices
+from ollim_bot.kernel.conversation.state import ConversationState, StatusBoard
+from ollim_bot.kernel.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.kernel.conversation.turn_loop import (
+    RETRY_AFTER_LOGIN,
+    InputLoop,
+    LoginMark,
+    Recovery,
+    Retries,
+)
+from ollim_bot.kernel.conversation.turn_runner import TurnInputs, TurnRunner
+from ollim_bot.kernel.prompts.turn_prompts import read_screening, read_set_up
+from ollim_bot.kernel.schedule.day_receipts import TodayReceipts
+from ollim_bot.kernel.schedule.dispatch import Dispatcher, upcoming_reader
+from ollim_bot.kernel.schedule.due_jobs import DueJobs
+from ollim_bot.kernel.schedule.extra_times import Departures, HeadsUps, Nags, TimerCards
+from ollim_bot.kernel.schedule.job_index import AnswerPlans, JobIndex
+from ollim_bot.kernel.schedule.ledger_records import (
+    ArmedJobs,
+    Heartbeat,
+    OwnerZone,
+    ScheduleRecords,
+)
+from ollim_bot.kernel.schedule.requested_runs import RunRequests, WebhookRuns
+from ollim_bot.kernel.schedule.scheduler import Scheduler
+from ollim_bot.kernel.schedule.watcher import Events, Watcher, file_events
+from ollim_bot.kernel.store.calendar_files import readable_copies
+from ollim_bot.kernel.store.heartbeat import HeartbeatFile, ReadHeartbeat
+from ollim_bot.kernel.store.job_checker import JobFileChecker
+from ollim_bot.kernel.store.run_requests import RequestFolder
+from ollim_bot.kernel.store.skill_files import SkillFolder
+from ollim_bot.kernel.store.store import Store, Watches
+from ollim_bot.kernel.tools.gates import Allowed, BackgroundTools, Undecided
+from ollim_bot.kernel.tools.tool_context import ToolContext
+from ollim_bot.kernel.values.calendar import CalendarCopy
+from ollim_bot.kernel.values.channels import PushChannel
+from ollim_bot.kernel.values.pasted_addresses import AddressKind, TakeAddress
+from ollim_bot.kernel.values.ports import (
     AgentEngine,
     AttachmentStore,
     Channel,
@@ -92,32 +121,8 @@ from ollim_bot.ports import (
     Status,
     TaskList,
 )
-from ollim_bot.prompts.turns import read_screening, read_set_up
-from ollim_bot.schedule.dispatch import Dispatcher, upcoming_reader
-from ollim_bot.schedule.due_jobs import DueJobs
-from ollim_bot.schedule.extra_times import Departures, HeadsUps, Nags, TimerCards
-from ollim_bot.schedule.job_index import AnswerPlans, JobIndex
-from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, OwnerZone, ScheduleRecords
-from ollim_bot.schedule.requested_runs import RunRequests, WebhookRuns
-from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Events, Watcher, file_events
-from ollim_bot.settings import GoogleAddresses
-from ollim_bot.store.breakdowns import StepWriter
-from ollim_bot.store.calendars import readable_copies
-from ollim_bot.store.change_journal import ChangeJournal
-from ollim_bot.store.changes import FileChanges
-from ollim_bot.store.day_receipts import TodayReceipts
-from ollim_bot.store.heartbeat import HeartbeatFile, ReadHeartbeat
-from ollim_bot.store.item_answers import ItemAnswers
-from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_files import JobFileChanges, JobFolders
-from ollim_bot.store.run_requests import RequestFolder
-from ollim_bot.store.skill_files import SkillFolder
-from ollim_bot.store.store import Store, Watches
-from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
-from ollim_bot.upkeep.restore import of_conversation
-from ollim_bot.view_ports import View
+from ollim_bot.kernel.values.runs import Run
+from ollim_bot.kernel.values.view_ports import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ollim_bot.clock import zone_of
-from ollim_bot.domain.shared_files import Names
-from ollim_bot.domain.skills import SkillSet
-from ollim_bot.ports import Clock, OfferedSkill, SessionSpec
-from ollim_bot.prompts.turns import build_system_prompt, read_manual
-from ollim_bot.settings import Settings
-from ollim_bot.store.data_directory import TEXTS
-from ollim_bot.store.owner_files import ProfileFiles, SubagentFiles
-from ollim_bot.store.store import Store
-from ollim_bot.tools.registry import TOOL_LINES
+from ollim_bot.kernel.base.clock import zone_of
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.prompts.turn_prompts import build_system_prompt, read_manual
+from ollim_bot.kernel.store.data_directory import TEXTS
+from ollim_bot.kernel.store.owner_files import ProfileFiles, SubagentFiles
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.tools.registry import TOOL_LINES
+from ollim_bot.kernel.values.ports import Clock, OfferedSkill, SessionSpec
+from ollim_bot.kernel.values.shared_files import Names
+from ollim_bot.kernel.values.skills import SkillSet
 
 
 @dataclass(eq=False)

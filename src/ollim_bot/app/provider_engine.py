@@ -13,8 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.clock import zone_of
-from ollim_bot.domain.provider import (
+from ollim_bot.kernel.base.clock import zone_of
+from ollim_bot.kernel.base.errors import EngineError
+from ollim_bot.kernel.base.logs import unless_refused
+from ollim_bot.kernel.base.settings import ModelChoice, Settings
+from ollim_bot.kernel.engine.engine import Answered, ClaudeEngine
+from ollim_bot.kernel.engine.launcher import engine_variables, launcher, login_mark, login_status
+from ollim_bot.kernel.store.steps import change_provider
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.values.ports import AgentEngine, Clock
+from ollim_bot.kernel.values.provider import (
     OFFLINE,
     LoginStatus,
     ModelAccess,
@@ -23,16 +31,8 @@ from ollim_bot.domain.provider import (
     choose_provider,
     names_provider,
 )
-from ollim_bot.engine.engine import Answered, ClaudeEngine
-from ollim_bot.engine.launcher import engine_variables, launcher, login_mark, login_status
-from ollim_bot.errors import EngineError
-from ollim_bot.logs import unless_refused
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.ports import AgentEngine, Clock
-from ollim_bot.settings import ModelChoice, Settings
-from ollim_bot.store.steps import change_provider
-from ollim_bot.store.store import Store
 
 T = TypeVar("T")
 

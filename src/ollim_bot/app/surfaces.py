@@ -10,21 +10,21 @@ from functools import partial
 
 from ollim_bot import __version__
 from ollim_bot.app.build import ConversationParts
-from ollim_bot.channels import PushChannel
-from ollim_bot.clock import Backoff
-from ollim_bot.conversation import texts
-from ollim_bot.conversation.conversation import Conversation
-from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.views import PhoneSettings
-from ollim_bot.errors import OllimError, StorageError
-from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
-from ollim_bot.settings import Settings
-from ollim_bot.store.attachments.files import files_of
-from ollim_bot.store.store import Store
+from ollim_bot.app.views import PhoneSettings
+from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.errors import OllimError, StorageError
+from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.conversation import sentences as texts
+from ollim_bot.kernel.conversation.conversation import Conversation
+from ollim_bot.kernel.conversation.notice_poster import Notices
+from ollim_bot.kernel.store.attachments.attachment_files import files_of
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.values.channels import PushChannel
+from ollim_bot.kernel.values.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
 from ollim_bot.surfaces.web.access import BrowserKeys
 from ollim_bot.surfaces.web.api import RememberedMark
+from ollim_bot.surfaces.web.page import WebSurface
 from ollim_bot.surfaces.web.secret import web_secret
-from ollim_bot.surfaces.web.surface import WebSurface
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 

@@ -8,15 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ollim_bot.domain.answers import ReplyMeaning, meaning_of
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.moments import WEEKDAYS
-from ollim_bot.domain.phrases.durations import normalized, parse_duration
-from ollim_bot.domain.phrases.moment import DAYTIME, is_moment, parse_moment, read_time, time_of_day
-from ollim_bot.domain.quiet import IN_QUIET_HOURS
-from ollim_bot.domain.text import nearest
-from ollim_bot.domain.wishes import wish_from_words, without_nag
-from ollim_bot.errors import BadPhrase
+from ollim_bot.kernel.base.errors import BadPhrase
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.moments import WEEKDAYS
+from ollim_bot.kernel.base.text import nearest
+from ollim_bot.kernel.values.answers import ReplyMeaning, meaning_of
+from ollim_bot.kernel.values.phrases.durations import normalized, parse_duration
+from ollim_bot.kernel.values.phrases.moment import (
+    DAYTIME,
+    is_moment,
+    parse_moment,
+    read_time,
+    time_of_day,
+)
+from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS
+from ollim_bot.kernel.values.wishes import wish_from_words, without_nag
 from ollim_bot.offline import texts
 from ollim_bot.offline.server import CallTool, FollowUp, Part, Say, ToolResult
 from ollim_bot.offline.situation import SHELL, Situation, time_question

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 
-from ollim_bot.domain.answers import meaning_of
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.phrases.durations import is_duration, parse_duration
-from ollim_bot.domain.phrases.moment import parse_day, parse_moment
-from ollim_bot.domain.text import nearest
-from ollim_bot.domain.wishes import is_dose
-from ollim_bot.errors import BadPhrase
+from ollim_bot.kernel.base.errors import BadPhrase
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.text import nearest
+from ollim_bot.kernel.values.answers import meaning_of
+from ollim_bot.kernel.values.phrases.durations import is_duration, parse_duration
+from ollim_bot.kernel.values.phrases.moment import parse_day, parse_moment
+from ollim_bot.kernel.values.wishes import is_dose
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.actions import ListedJob, choices_of, matching, settle
 from ollim_bot.offline.server import FollowUp, Part, Say

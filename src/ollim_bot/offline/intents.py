@@ -7,12 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ollim_bot.domain.phrases.durations import Unclear, is_duration, normalized, spelled_out
-from ollim_bot.domain.phrases.moment import WEEKDAY, is_moment, parse_moment
-from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, is_repeat, read_rhythm
-from ollim_bot.domain.text import nearest
-from ollim_bot.domain.wishes import is_dose, is_order, without_nag
-from ollim_bot.errors import BadPhrase
+from ollim_bot.kernel.base.errors import BadPhrase
+from ollim_bot.kernel.base.text import nearest
+from ollim_bot.kernel.values.phrases.durations import Unclear, is_duration, normalized, spelled_out
+from ollim_bot.kernel.values.phrases.moment import WEEKDAY, is_moment, parse_moment
+from ollim_bot.kernel.values.phrases.rhythm import (
+    RHYTHM_EXAMPLES,
+    is_interval,
+    is_repeat,
+    read_rhythm,
+)
+from ollim_bot.kernel.values.wishes import is_dose, is_order, without_nag
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.change_intents import change_intent, task_intent
 from ollim_bot.offline.phrasings import is_courteous

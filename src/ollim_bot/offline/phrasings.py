@@ -12,8 +12,8 @@ from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
-from ollim_bot.domain.text import literal, one_line
+from ollim_bot.kernel.base.moments import MONTHS, WEEKDAYS, clock_time
+from ollim_bot.kernel.base.text import literal, one_line
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     LIST_TASKS,

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from ollim_bot.domain.phrases.moment import is_moment
-from ollim_bot.domain.quick_add import AS_TASK, LONGEST_LINE
-from ollim_bot.domain.wishes import without_frame
+from ollim_bot.kernel.values.phrases.moment import is_moment
+from ollim_bot.kernel.values.quick_add import AS_TASK, LONGEST_LINE
+from ollim_bot.kernel.values.wishes import without_frame
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.change_intents import task_intent
 from ollim_bot.offline.intents import guessed_intent, schedule_intent

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.domain.moments import later, zone_at
-from ollim_bot.domain.phrases.durations import parse_duration
-from ollim_bot.domain.phrases.moment import parse_moment
-from ollim_bot.domain.quiet import QUIET
-from ollim_bot.domain.text import PROGRAM, shortened, with_program
-from ollim_bot.errors import BadPhrase
+from ollim_bot.kernel.base.errors import BadPhrase
+from ollim_bot.kernel.base.moments import later, zone_at
+from ollim_bot.kernel.base.text import PROGRAM, shortened, with_program
+from ollim_bot.kernel.values.phrases.durations import parse_duration
+from ollim_bot.kernel.values.phrases.moment import parse_moment
+from ollim_bot.kernel.values.quiet import QUIET
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     ask_about_job,

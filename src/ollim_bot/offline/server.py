@@ -14,7 +14,7 @@ from typing import Protocol, Self
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from ollim_bot.loopback import Connections
+from ollim_bot.kernel.base.loopback import Connections
 
 Block = Mapping[str, object]
 _REMARKS = ("<system-reminder>", "[Image: source:")

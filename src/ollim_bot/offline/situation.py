@@ -9,12 +9,12 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import NamedTuple
 
-from ollim_bot.domain.due_items import JUST_SHOWN
-from ollim_bot.domain.phrases.durations import spelled_out
-from ollim_bot.domain.phrases.moment import parse_day, time_of_day
-from ollim_bot.domain.text import PromptMark
-from ollim_bot.domain.updates import KNOWN_TO_OWNER
-from ollim_bot.errors import BadPhrase
+from ollim_bot.kernel.base.errors import BadPhrase
+from ollim_bot.kernel.base.text import PromptMark
+from ollim_bot.kernel.values.due_items import JUST_SHOWN
+from ollim_bot.kernel.values.phrases.durations import spelled_out
+from ollim_bot.kernel.values.phrases.moment import parse_day, time_of_day
+from ollim_bot.kernel.values.updates import KNOWN_TO_OWNER
 from ollim_bot.offline import vocabulary
 from ollim_bot.offline.server import CallTool, FollowUp, Message, ModelRequest, ToolResult
 from ollim_bot.offline.texts import SAID_LAST

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
-from ollim_bot.domain.text import shortened
+from ollim_bot.kernel.base.moments import MONTHS, WEEKDAYS, clock_time
+from ollim_bot.kernel.base.text import shortened
 
 REMIND_ME = re.compile(r"remind me (?:to|that|about|of) (?P<of>.+)", re.IGNORECASE | re.DOTALL)
 

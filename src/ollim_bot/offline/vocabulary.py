@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.phrases.durations import NUMBERS
-from ollim_bot.domain.text import nearest
-from ollim_bot.domain.wishes import is_dose
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.text import nearest
+from ollim_bot.kernel.values.phrases.durations import NUMBERS
+from ollim_bot.kernel.values.wishes import is_dose
 from ollim_bot.offline.server import FollowUp
 
 POLITELY = (

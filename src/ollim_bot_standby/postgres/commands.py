@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.errors import StorageError, WriteFailed
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.backend import ServerRows
-from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.errors import NotLeading, OtherSchema, OutcomeUnknown
-from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.files import OsDisk
-from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.transaction import Step
+from ollim_bot.kernel.base.errors import StorageError, WriteFailed
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.store.backend import ServerRows
+from ollim_bot.kernel.store.connection import Row, Statements
+from ollim_bot.kernel.store.database_errors import NotLeading, OtherSchema, OutcomeUnknown
+from ollim_bot.kernel.store.file_store import StoreProblem
+from ollim_bot.kernel.store.files import OsDisk
+from ollim_bot.kernel.store.mirrors import KEPT_HASHES, Mirrors
+from ollim_bot.kernel.store.schema import SCHEMA
+from ollim_bot.kernel.store.transaction import Step
 from ollim_bot_standby.bot_rows import rows_beside_bot
 from ollim_bot_standby.file_layout import AddsPower
 from ollim_bot_standby.held_lease import HeldLease

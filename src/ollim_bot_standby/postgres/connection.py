@@ -15,10 +15,10 @@ from psycopg.adapt import Transformer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from ollim_bot.domain.database_address import SAFE_MODE, is_on_this_machine
-from ollim_bot.errors import StorageError, WrongInput
-from ollim_bot.store.connection import Row, Statements, Value
-from ollim_bot.store.errors import (
+from ollim_bot.kernel.base.database_address import SAFE_MODE, is_on_this_machine
+from ollim_bot.kernel.base.errors import StorageError, WrongInput
+from ollim_bot.kernel.store.connection import Row, Statements, Value
+from ollim_bot.kernel.store.database_errors import (
     Busy,
     Damaged,
     DatabaseReadOnly,
@@ -26,7 +26,7 @@ from ollim_bot.store.errors import (
     DiskFull,
     OtherSchema,
 )
-from ollim_bot.store.schema import MIGRATIONS, SCHEMA
+from ollim_bot.kernel.store.schema import MIGRATIONS, SCHEMA
 from ollim_bot_standby.machines import ServerGone
 
 Connection = psycopg.Connection[Row]

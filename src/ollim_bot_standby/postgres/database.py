@@ -13,14 +13,20 @@ from typing import TypeVar
 
 import psycopg
 
-from ollim_bot.errors import StorageError, WriteFailed
-from ollim_bot.store.backend import ALONE, Backend
-from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.errors import Busy, Damaged, NotLeading, OtherSchema, OutcomeUnknown
-from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.schema import FILE_TABLES, SCHEMA
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.kernel.base.errors import StorageError, WriteFailed
+from ollim_bot.kernel.store.backend import ALONE, Backend
+from ollim_bot.kernel.store.connection import Row, Statements
+from ollim_bot.kernel.store.database_errors import (
+    Busy,
+    Damaged,
+    NotLeading,
+    OtherSchema,
+    OutcomeUnknown,
+)
+from ollim_bot.kernel.store.file_store import Malformed
+from ollim_bot.kernel.store.mirrors import Mirrors
+from ollim_bot.kernel.store.schema import FILE_TABLES, SCHEMA
+from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot_standby.file_layout import FileRows
 from ollim_bot_standby.held_lease import HeldLease
 from ollim_bot_standby.machines import OnStandby, ServerGone

@@ -16,12 +16,12 @@ from typing import Any
 import psycopg
 
 from ollim_bot import __version__
-from ollim_bot.errors import StorageError
-from ollim_bot.logs import refusal_logged
-from ollim_bot.processes import children_of_this
-from ollim_bot.store.connection import Row
-from ollim_bot.store.errors import NOT_LEADING
-from ollim_bot.store.schema import SCHEMA
+from ollim_bot.kernel.base.errors import StorageError
+from ollim_bot.kernel.base.logs import refusal_logged
+from ollim_bot.kernel.base.processes import children_of_this
+from ollim_bot.kernel.store.connection import Row
+from ollim_bot.kernel.store.database_errors import NOT_LEADING
+from ollim_bot.kernel.store.schema import SCHEMA
 from ollim_bot_standby.held_lease import EXPIRES_AFTER, HeldLease, boot_time
 from ollim_bot_standby.machines import Leader
 from ollim_bot_standby.postgres.connection import (

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
 
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.search import Search, Term
-from ollim_bot.store.search_index import (
+from ollim_bot.kernel.store.search_index import (
     INDEX_VERSION,
     LOG,
     RANKED,
@@ -22,6 +20,8 @@ from ollim_bot.store.search_index import (
     conditions_of,
     row_of,
 )
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.search import Search, Term
 
 _LONGEST_WORD = 500
 # The limit of the server is 1 MiB, with all that it keeps beside the words.

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import psycopg
 
-from ollim_bot.errors import WriteFailed
-from ollim_bot.store.schema import COPIES, SEARCH_TABLES, tables
+from ollim_bot.kernel.base.errors import WriteFailed
+from ollim_bot.kernel.store.schema import COPIES, SEARCH_TABLES, tables
 from ollim_bot_standby.machines import FoundServer
 from ollim_bot_standby.postgres.connection import (
     Address,

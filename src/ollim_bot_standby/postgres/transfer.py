@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ollim_bot.errors import WriteFailed
-from ollim_bot.store.connection import (
+from ollim_bot.kernel.base.errors import WriteFailed
+from ollim_bot.kernel.store.connection import (
     Row,
     SqliteStatements,
     Statements,
@@ -19,12 +19,12 @@ from ollim_bot.store.connection import (
     connect_for_reading,
     microseconds,
 )
-from ollim_bot.store.errors import Damaged, translated
-from ollim_bot.store.files import OsDisk
-from ollim_bot.store.questions import check_schema
-from ollim_bot.store.schema import Table, migrate, schema_of, tables
-from ollim_bot.store.search_index import can_index
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.kernel.store.database_errors import Damaged, translated
+from ollim_bot.kernel.store.files import OsDisk
+from ollim_bot.kernel.store.questions import check_schema
+from ollim_bot.kernel.store.schema import Table, migrate, schema_of, tables
+from ollim_bot.kernel.store.search_index import can_index
+from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot_standby.postgres.database import PostgresDatabase
 from ollim_bot_standby.postgres.search import TsvectorIndex
 

@@ -11,13 +11,13 @@ from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN, Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from devtools.scripted_model import ScriptedModel
-from tests.discord.connection_scene import restored_addresses
 from tests.e2e.bot import Bot
 from tests.e2e.in_process_bot import InProcessBot
 from tests.e2e.killable_bot import KillableBot, serve_model
 from tests.patience import patience
+from tests.surfaces.discord.connection_scene import restored_addresses
 
-from ollim_bot.conversation.texts import CATCHING_UP
+from ollim_bot.kernel.conversation.sentences import CATCHING_UP
 from ollim_bot.offline.server import MessagesServer
 
 WELCOME = "Hello, I am Ollim"

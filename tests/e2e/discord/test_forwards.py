@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from devtools.localdiscord.state import SUPPRESS_EMBEDS, Message
 from tests.e2e.discord.discord_scene import DiscordScene, words
-from tests.engine.scene import spoken
+from tests.kernel.engine.scene import spoken
 
 from ollim_bot.offline.server import CallTool, Reply, Say
 

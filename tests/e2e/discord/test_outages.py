@@ -7,7 +7,7 @@ import re
 import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.e2e.discord.discord_scene import DiscordScene
-from tests.engine.scene import spoken
+from tests.kernel.engine.scene import spoken
 
 MANY = 20
 LOST = "Discord cannot be reached now."

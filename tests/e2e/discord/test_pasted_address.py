@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.e2e.discord.discord_scene import DiscordScene, words
+from tests.features.calendars.calendar_server import CalendarAnswer, ics, served
 
 SECRET = "secret-7f3a"
 EVENT = "SUMMARY:@everyone *now*\nDTSTART;VALUE=DATE:20991231"

@@ -7,8 +7,8 @@ from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, Fau
 from tests.e2e.discord.discord_scene import DiscordScene, words
 from tests.e2e.test_reminders import checked, left, remind
 
+from ollim_bot.kernel.store.delivery_rows import DeliveryState
 from ollim_bot.offline.server import CallTool, Reply
-from ollim_bot.store.deliveries import DeliveryState
 
 WORDS = "The bank wrote."
 PING = Reply((CallTool("mcp__discord__ping_user", {"message": WORDS}),))

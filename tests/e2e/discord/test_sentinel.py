@@ -15,17 +15,17 @@ import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.discord.discord_scene import DiscordScene, words
 
-from ollim_bot.app.sentinel import Sentinel, SentinelEnvironment
-from ollim_bot.cli.main import main
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock
-from ollim_bot.settings import Secret
-from ollim_bot.store.attachments.files import files_of
-from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.questions import DATABASE
-from ollim_bot.store.sentinel import deliveries_left
-from ollim_bot.store.store import Store
+from ollim_bot.features.sentinel.sentinel_file import deliveries_left
+from ollim_bot.features.sentinel.sentinel_process import Sentinel, SentinelEnvironment
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Secret
+from ollim_bot.kernel.store.attachments.attachment_files import files_of
+from ollim_bot.kernel.store.heartbeat import HeartbeatFile
+from ollim_bot.kernel.store.questions import DATABASE
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
+from ollim_bot.surfaces.terminal.main import main
 
 BLUE, RED = "Take the blue pill", "Take the red pill"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.e2e.discord.discord_scene import DiscordScene
-from tests.engine.scene import spoken
+from tests.kernel.engine.scene import spoken
 
 CLEARED = "Cleared"
 

@@ -8,9 +8,9 @@ import aiohttp
 from tests.e2e.discord.discord_scene import DiscordScene, words
 from tests.e2e.test_reminders import remind
 
-from ollim_bot.domain.due_items import delivery_id
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.store.deliveries import part_nonce
+from ollim_bot.kernel.store.delivery_rows import part_nonce
+from ollim_bot.kernel.values.due_items import delivery_id
+from ollim_bot.kernel.values.occurrences import Occurrence
 
 BARE = "Äpfel kaufen.\n-# The disk cannot be written, so this is not kept."
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from devtools.localdiscord.server import LocalDiscord
 from devtools.scripted_model import ScriptedModel
-from tests.discord.connection_scene import restored_addresses
 from tests.e2e import fork_server
 from tests.e2e.bot import Bot
 from tests.e2e.discord.discord_scene import (
@@ -25,8 +24,9 @@ from tests.e2e.discord.discord_scene import (
 from tests.e2e.in_process_bot import InProcessBot
 from tests.e2e.test_reminders import checked, left, remind
 from tests.patience import patience
+from tests.surfaces.discord.connection_scene import restored_addresses
 
-from ollim_bot.store.copies import copy_database
+from ollim_bot.kernel.store.copies import copy_database
 from ollim_bot.surfaces.discord.client import NOT_AUTHORIZED
 from ollim_bot.surfaces.discord.errors import NO_TOKEN
 
@@ -85,7 +85,7 @@ async def test_the_sentence_is_all_that_is_printed_then(tmp_path: Path) -> None:
 
 
 async def test_who_is_not_let_in_goes_on_with_the_page_and_says_so(tmp_path: Path) -> None:
-    """For which reasons nobody is let in stands in `tests/discord/test_client.py`."""
+    """For which reasons nobody is let in stands in `tests/surfaces/discord/test_client.py`."""
     wrong = {"DISCORD_TOKEN": "wrong"}
     async with LocalDiscord() as local, started(local, tmp_path, wrong) as scene:
         assert await scene.bot.note(NO_TOKEN) == NO_TOKEN

@@ -13,7 +13,7 @@ from devtools.localdiscord.validation import Json
 from tests.e2e.discord.discord_scene import WELCOME, DiscordScene, custom_id, words
 from tests.e2e.discord.test_pings import on_its_way
 
-from ollim_bot.domain.run_history import CHECKPOINT, STARTED
+from ollim_bot.kernel.values.run_history import CHECKPOINT, STARTED
 from ollim_bot.offline.server import CallTool, Reply, Say
 
 NOT_AUTHORIZED = "You are not authorized to use this bot."

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.e2e.discord.paused_answer import pause_answer
 from tests.e2e.test_reminders import left, remind
-from tests.engine.scene import spoken
+from tests.kernel.engine.scene import spoken
 
 from ollim_bot.offline.server import CallTool, ModelRequest, Reply, Say, Stall
 

@@ -17,7 +17,7 @@ from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from devtools.localdiscord.validation import Json
 
-from ollim_bot.domain.moments import clock_time, describe
+from ollim_bot.kernel.base.moments import clock_time, describe
 
 _WIDTH = 50
 _GAP = "  "

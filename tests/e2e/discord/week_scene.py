@@ -17,14 +17,14 @@ from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from devtools.scripted_model import ScriptedModel
-from tests.discord.connection_scene import restored_addresses
 from tests.e2e.discord.discord_scene import DiscordScene, account
 from tests.e2e.discord.transcript import Transcript, is_at_work
 from tests.e2e.in_process_bot import InProcessBot
 from tests.patience import patience
+from tests.surfaces.discord.connection_scene import restored_addresses
 
+from ollim_bot.kernel.store.delivery_rows import DeliveryState
 from ollim_bot.offline.server import CallTool, Reply
-from ollim_bot.store.deliveries import DeliveryState
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONDAY = datetime(2026, 11, 16, tzinfo=ZoneInfo("Europe/Berlin"))

@@ -14,7 +14,7 @@ import yarl
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
-from ollim_bot.errors import OllimError, Unreachable
+from ollim_bot.kernel.base.errors import OllimError, Unreachable
 from ollim_bot.surfaces.discord.direct_messages import LoggedInClient
 from ollim_bot.surfaces.discord.errors import (
     DISCORD_ERRORS,

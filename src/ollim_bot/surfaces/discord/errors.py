@@ -11,8 +11,14 @@ import aiohttp
 import discord
 import yarl
 
-from ollim_bot.domain.text import shortened
-from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
+from ollim_bot.kernel.base.errors import (
+    DeliveryFailed,
+    DeliveryUncertain,
+    OllimError,
+    Unreachable,
+    WrongInput,
+)
+from ollim_bot.kernel.base.text import shortened
 from ollim_bot.surfaces.discord.rendering import HistoryHidden
 
 LONGEST_CALL = 55.0

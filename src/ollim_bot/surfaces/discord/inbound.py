@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ollim_bot.clock import Backoff
-from ollim_bot.domain.taint import Untrusted
-from ollim_bot.errors import (
+from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.errors import (
     DeliveryFailed,
     DeliveryUncertain,
     OllimError,
@@ -20,7 +19,8 @@ from ollim_bot.errors import (
     Unreachable,
     WriteFailed,
 )
-from ollim_bot.ports import ChatService, Clock, IncomingFile, IncomingMessage
+from ollim_bot.kernel.values.ports import ChatService, Clock, IncomingFile, IncomingMessage
+from ollim_bot.kernel.values.taint import Untrusted
 from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues, finishes_within
 from ollim_bot.surfaces.discord.rendering import (
     NAME,

@@ -15,12 +15,18 @@ from discord import InteractionType
 from discord.app_commands import Choice
 from discord.ui import Modal, TextInput
 
-from ollim_bot.clock import Backoff
-from ollim_bot.domain.cards import Button
-from ollim_bot.domain.commands import LINK, CommandSpec
-from ollim_bot.domain.taint import GO_ON
-from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
-from ollim_bot.ports import ChatService, Clock
+from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.errors import (
+    DeliveryFailed,
+    DeliveryUncertain,
+    OllimError,
+    Unreachable,
+    WrongInput,
+)
+from ollim_bot.kernel.values.cards import Button
+from ollim_bot.kernel.values.commands import LINK, CommandSpec
+from ollim_bot.kernel.values.ports import ChatService, Clock
+from ollim_bot.kernel.values.taint import GO_ON
 from ollim_bot.surfaces.discord.errors import writing
 from ollim_bot.surfaces.discord.rendering import NAME
 from ollim_bot.surfaces.discord.split import shortened, split_notice

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.domain.cards import Button, Card, CardField
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.moments import describe
-from ollim_bot.domain.taint import Untrusted
-from ollim_bot.errors import Unreachable
+from ollim_bot.kernel.base.errors import Unreachable
+from ollim_bot.kernel.base.moments import describe
+from ollim_bot.kernel.values.cards import Button, Card, CardField
+from ollim_bot.kernel.values.chat import Attachment, Author, ChatMessage
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.taint import Untrusted
 from ollim_bot.surfaces.discord.split import (
     LONGEST,
     LONGEST_SHOWN,

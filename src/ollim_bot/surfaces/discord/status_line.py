@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from ollim_bot.clock import Backoff
-from ollim_bot.domain.events import (
+from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, Unreachable
+from ollim_bot.kernel.values.events import (
     THINKING,
     Activity,
     AgentEvent,
@@ -19,8 +20,7 @@ from ollim_bot.domain.events import (
     ToolLine,
     ToolState,
 )
-from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
-from ollim_bot.ports import Clock
+from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues
 from ollim_bot.surfaces.discord.rendering import (
     FORK,

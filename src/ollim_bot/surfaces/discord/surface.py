@@ -13,15 +13,22 @@ from uuid import uuid4
 
 import discord
 
-from ollim_bot.clock import Backoff
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.taint import CarefulTime
-from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
-from ollim_bot.logs import unless_refused
-from ollim_bot.ports import ChatService, Clock, MessagePart, OpenAttachment, Status, TurnStart
-from ollim_bot.settings import Secret
-from ollim_bot.store.store import Store
+from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, Unreachable
+from ollim_bot.kernel.base.logs import unless_refused
+from ollim_bot.kernel.base.settings import Secret
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.events import AgentEvent
+from ollim_bot.kernel.values.ports import (
+    ChatService,
+    Clock,
+    MessagePart,
+    OpenAttachment,
+    Status,
+    TurnStart,
+)
+from ollim_bot.kernel.values.taint import CarefulTime
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks, RecentValues
 from ollim_bot.surfaces.discord.client import DiscordConnection, logged_in, use_api_url
 from ollim_bot.surfaces.discord.direct_messages import (

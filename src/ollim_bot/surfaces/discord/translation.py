@@ -12,13 +12,13 @@ import discord
 from discord.ui import Button as Pressable
 from discord.ui import DynamicItem, Item, View
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.domain.surface_state import DiscordState
-from ollim_bot.domain.text import shortened
-from ollim_bot.logs import unless_refused
-from ollim_bot.store.steps import leave_notice, new_notice
-from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.kernel.base.logs import unless_refused
+from ollim_bot.kernel.base.text import shortened
+from ollim_bot.kernel.store.steps import leave_notice, new_notice
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.kernel.values.surface_state import DiscordState
 from ollim_bot.surfaces.discord.rendering import (
     Forwarded,
     ReceivedMessage,

@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from ollim_bot.domain.surface_state import KnownBrowser, KnownBrowsers
-from ollim_bot.domain.text import with_program
-from ollim_bot.errors import NotFound, OllimError, WrongInput
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock, Status
-from ollim_bot.settings import Secret
-from ollim_bot.store.codecs.records import KNOWN_BROWSERS
-from ollim_bot.store.file_store import FileStore
-from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.kernel.base.errors import NotFound, OllimError, WrongInput
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.settings import Secret
+from ollim_bot.kernel.base.text import with_program
+from ollim_bot.kernel.store.codecs.record_codecs import KNOWN_BROWSERS
+from ollim_bot.kernel.store.file_store import FileStore
+from ollim_bot.kernel.store.files import FileLock, OsDisk
+from ollim_bot.kernel.values.ports import Clock, Status
+from ollim_bot.kernel.values.surface_state import KnownBrowser, KnownBrowsers
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.frames import RequestRefused
 from ollim_bot.surfaces.web.panels import SHELLS

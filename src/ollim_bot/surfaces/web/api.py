@@ -18,18 +18,18 @@ from urllib.parse import quote
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from ollim_bot.domain.chat import IMAGES, Attachment
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.search import terms_of
-from ollim_bot.domain.surface_state import WebState
-from ollim_bot.domain.text import with_program
-from ollim_bot.errors import WriteFailed, WrongInput
-from ollim_bot.plain_files import open_file
-from ollim_bot.ports import ChatService, IncomingFile, IncomingMessage, OpenAttachment
-from ollim_bot.store.attachments.files import media_type_of
-from ollim_bot.store.store import Store
+from ollim_bot.kernel.base.errors import WriteFailed, WrongInput
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.base.plain_files import open_file
+from ollim_bot.kernel.base.text import with_program
+from ollim_bot.kernel.store.attachments.attachment_files import media_type_of
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.values.chat import IMAGES, Attachment
+from ollim_bot.kernel.values.commands import CommandAnswer
+from ollim_bot.kernel.values.inbox import InputId
+from ollim_bot.kernel.values.ports import ChatService, IncomingFile, IncomingMessage, OpenAttachment
+from ollim_bot.kernel.values.search import terms_of
+from ollim_bot.kernel.values.surface_state import WebState
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.access import WebLimits
 from ollim_bot.surfaces.web.frames import Json, RequestRefused, result_json

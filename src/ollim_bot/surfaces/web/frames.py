@@ -15,15 +15,15 @@ from markdown_it.rules_block import table
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.commands import CommandSpec
-from ollim_bot.domain.events import Activity
-from ollim_bot.domain.ids import TurnId
-from ollim_bot.domain.moments import clock_time
-from ollim_bot.domain.search import Term, excerpt
-from ollim_bot.domain.text import shortened
-from ollim_bot.ports import Status
+from ollim_bot.kernel.base.ids import TurnId
+from ollim_bot.kernel.base.moments import clock_time
+from ollim_bot.kernel.base.text import shortened
+from ollim_bot.kernel.values.cards import Card
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.commands import CommandSpec
+from ollim_bot.kernel.values.events import Activity
+from ollim_bot.kernel.values.ports import Status
+from ollim_bot.kernel.values.search import Term, excerpt
 
 _BARE_LINK = re.compile(
     r"\bhttps?://[^\s/<>\"`()\[\]{}|\\^](?:\([^\s()<>\"`]*\)|[^\s<>\"`()\[\]{}|\\^])*"

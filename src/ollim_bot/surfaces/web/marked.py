@@ -9,7 +9,7 @@ from functools import wraps
 from html import escape
 from typing import Any, NamedTuple, ParamSpec
 
-from ollim_bot.domain.text import with_program
+from ollim_bot.kernel.base.text import with_program
 
 P = ParamSpec("P")
 

@@ -9,13 +9,18 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import NamedTuple
 
-from ollim_bot.domain.views import Preview
-from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock
-from ollim_bot.surfaces.web import day_html, frames, jobs_html, runs_html, settings_html, week_html
+from ollim_bot.features.jobs import jobs_html
+from ollim_bot.features.runs import runs_html
+from ollim_bot.features.settings import settings_html
+from ollim_bot.features.today import day_html
+from ollim_bot.features.week import week_html
+from ollim_bot.kernel.base.errors import OllimError
+from ollim_bot.kernel.values.ports import Clock
+from ollim_bot.kernel.values.view_ports import ActingView, View, Views
+from ollim_bot.kernel.values.views import Preview
+from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.frames import Json, RequestRefused
 from ollim_bot.surfaces.web.marked import ViewPage
-from ollim_bot.view_ports import ActingView, View, Views
 
 PAGES = (
     *day_html.PAGES,

@@ -12,11 +12,17 @@ from functools import partial
 from html import escape
 from itertools import pairwise
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.events import Activity, AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.errors import OllimError
-from ollim_bot.ports import ChatService, Clock, TurnStart
+from ollim_bot.kernel.base.errors import OllimError
+from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.events import (
+    Activity,
+    AgentEvent,
+    TextCompleted,
+    TextStreamed,
+    TextWithdrawn,
+)
+from ollim_bot.kernel.values.ports import ChatService, Clock, TurnStart
 from ollim_bot.surfaces.web.frames import (
     Json,
     activity_json,

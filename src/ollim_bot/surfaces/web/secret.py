@@ -13,12 +13,18 @@ import hmac
 import re
 import secrets
 
-from ollim_bot.errors import Unreadable
-from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import SizeLimit
-from ollim_bot.ports import Disk
-from ollim_bot.settings import Secret
-from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, create_atomically, remove_durably
+from ollim_bot.kernel.base.errors import Unreadable
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.plain_files import SizeLimit
+from ollim_bot.kernel.base.settings import Secret
+from ollim_bot.kernel.store.files import (
+    PRIVATE,
+    FileLock,
+    OsDisk,
+    create_atomically,
+    remove_durably,
+)
+from ollim_bot.kernel.values.ports import Disk
 
 _SHAPE = re.compile(rb"[\w-]{32,128}\n?", re.ASCII)
 

@@ -1,1 +1,0 @@
-"""Slash commands: one table for every surface, and their handlers."""

@@ -1,1 +1,0 @@
-"""Jobs in the conversation: their cards, their buttons, and their foreground runs."""

@@ -1,1 +1,0 @@
-"""The agent's turns: asking, answering, and resuming after a crash."""

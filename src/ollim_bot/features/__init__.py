@@ -1,0 +1,1 @@
+"""The capabilities, each in one folder or file."""

@@ -1,0 +1,1 @@
+"""What the bot knows about the owner, and forgetting it."""

@@ -1,0 +1,1 @@
+"""What was changed, by whom, and taking it back."""

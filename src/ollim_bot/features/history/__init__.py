@@ -1,0 +1,1 @@
+"""Past conversations: searching, reading, exporting."""

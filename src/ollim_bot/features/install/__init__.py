@@ -1,0 +1,1 @@
+"""The installed program: its service and its updates."""

@@ -1,0 +1,323 @@
+"""Updates the program: the new version beside the old one, a backup, a switch, a heartbeat."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from ollim_bot.features.install.releases import (
+    InstalledProgram,
+    Release,
+    ReleaseSource,
+    UpdateFailed,
+    run_program,
+    version_in,
+)
+from ollim_bot.features.install.service import examined_by, service_of, wait_for_heartbeat
+from ollim_bot.features.keeping.backup import write_backup
+from ollim_bot.kernel.base.environment import DATABASE_URL
+from ollim_bot.kernel.base.errors import OllimError, SupervisorFailed
+from ollim_bot.kernel.base.instance import running_pid, single_instance
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.processes import parent_of
+from ollim_bot.kernel.store.data_directory import remake_links
+from ollim_bot.kernel.store.snapshot import is_written, keep_state
+from ollim_bot.kernel.upkeep.findings import Level
+from ollim_bot.kernel.upkeep.hand_over import (
+    MaintenanceKind,
+    Phase,
+    UpdateRecord,
+    confirm_update,
+    exchange,
+    maintenance,
+    note_update,
+    read_update,
+    resume_update,
+    write_update,
+)
+from ollim_bot.kernel.upkeep.shared_rows import rows_on_server
+from ollim_bot.kernel.values.presence import Version, changes_between
+
+_LOOK = 0.1
+# The bot ends its running work first; one that waits for an idle moment may take long.
+_STOP_LIMIT = 60.0
+_IDLE_LIMIT = 45 * 60.0
+_LONGEST_MIGRATION = 60 * 60.0
+# What the doctor of a version without data looks for elsewhere says nothing of that version.
+_OFF = ("DISCORD_TOKEN", "DISCORD_OWNER_ID", "WEBHOOK_PORT", "WEBHOOK_SECRET", DATABASE_URL)
+_STANDBY_FIRST = (
+    "{name} stands by with {version}, and is updated first: run `ollim-bot update` there, then "
+    "`ollim-bot standby hand-over`, and then `ollim-bot update` here."
+)
+_DETACHED = '"$@" </dev/null >/dev/null 2>&1 &'
+
+
+class NothingNewer(UpdateFailed):
+    pass
+
+
+@dataclass(slots=True)
+class Updater:
+    """Updates one installation and its data directory. `say` tells what is being done.
+
+    The new version has `limit` seconds for its heartbeat.
+    """
+
+    paths: DataPaths
+    installation: InstalledProgram
+    source: ReleaseSource
+    environ: Mapping[str, str]
+    now: Callable[[], datetime]
+    say: Callable[[str], None]
+    limit: float = 60.0
+
+    @property
+    def _settings(self) -> Mapping[str, str]:
+        """The environment of every version, for this data directory."""
+        return {**self.environ, "OLLIM_DATA_DIR": str(self.paths.root)}
+
+    def check(self) -> Release:
+        """A newer version, with the changelog since the present one. Raises `UpdateFailed`."""
+        present = self.installation.version
+        release = self.source.newest()
+        if release is None or release.version <= present:
+            raise NothingNewer(f"Version {present} is the newest one.")
+        self.source.refuse(release)
+        changes = changes_between(release.changelog, present, release.version)
+        obstacle = self._why_not_first(release.version)
+        return replace(release, changelog=changes, obstacle=obstacle)
+
+    def _why_not_first(self, new: Version) -> str:
+        """Why a machine that stands by is updated before this one; empty if none is."""
+        try:
+            with rows_on_server(self._settings, self.paths, self.now) as server:
+                waiting = [] if server is None else server.waiting_for_this()
+        except OllimError:
+            return ""
+        for name, version in waiting:
+            known = Version.of(version)
+            if known is not None and known < new:
+                return _STANDBY_FIRST.format(name=name, version=version)
+        return ""
+
+    def run(self, *, when_idle: bool = False) -> UpdateRecord:
+        """Update, and wait for the outcome. Raises `OllimError` if no update has begun.
+
+        `when_idle` is for updates that the owner has not asked for: a running bot chooses the
+        moment to end its work, a version that did not start is not tried again, and where there is
+        nothing to install, the record stays that of the last update.
+        """
+        environment, beside = self.installation.environment, self.installation.beside
+        present, now = str(self.installation.version), self.now()
+        places = str(environment), str(beside)
+        record = UpdateRecord(present, present, *places, now, when_idle=when_idle)
+        with maintenance(self.paths, MaintenanceKind.UPDATE, now), ExitStack() as instance:
+            try:
+                release = self._found(when_idle=when_idle)
+                record = replace(record, new=str(release.version), trust=release.trust)
+                write_update(self.paths, record)
+                if release.obstacle:
+                    raise UpdateFailed(release.obstacle)
+                self._install(release)
+                record = self._at_rest(record)
+                instance.enter_context(single_instance(self.paths.bot_pid))
+                self._back_up()
+                record = write_update(self.paths, replace(record, phase=Phase.KEPT))
+            except (OllimError, KeyboardInterrupt) as ended:
+                shutil.rmtree(beside, ignore_errors=True)
+                if not when_idle or record.new != record.old:
+                    reason = str(ended) or "it was interrupted"
+                    note_update(self.paths, replace(record, phase=Phase.FAILED, reason=reason))
+                raise
+            self.say(f"Starting {record.new} on your data …")
+            try:
+                exchange(environment, beside)
+            except OSError as refused:
+                reason = f"{environment} cannot be exchanged: {refused.strerror}"
+                record = self._returned(record, reason)
+            else:
+                record = note_update(self.paths, replace(record, phase=Phase.SWITCHED))
+                instance.close()
+                record = self._outcome(record)
+            if record.phase is Phase.DONE:
+                try:
+                    self.source.finish(release.version)
+                except OllimError as refused:
+                    self.say(str(refused))
+                # They lead to the folder that a checkout runs from; a start does it too.
+                with suppress(OllimError):
+                    remake_links(self.paths)
+            shutil.rmtree(beside, ignore_errors=True)
+            return record
+
+    def _found(self, *, when_idle: bool) -> Release:
+        """What can be installed, once what an earlier update left is finished or undone."""
+        present = self.installation.version
+        # A running bot has done so when it started.
+        if running_pid(self.paths.bot_pid) is None and self.paths.update.exists():
+            with single_instance(self.paths.bot_pid):
+                resume_update(self.paths, str(present))
+                confirm_update(self.paths)
+        self.source.finish(present)
+        release, last = self.check(), read_update(self.paths)
+        new = str(release.version)
+        if when_idle and last and (last.phase, last.new) == (Phase.RETURNED, new):
+            again = "did not start before; `ollim-bot update` tries it again"
+            raise NothingNewer(f"Version {new} {again}.")
+        return release
+
+    def _install(self, release: Release) -> None:
+        """Put the version beside the present one, and look at it there, without any data."""
+        beside, version = self.installation.beside, release.version
+        self.say(f"Installing {version} beside {self.installation.version} …")
+        try:
+            self.source.build(release, beside)
+        except OSError as refused:
+            reason = f"{refused.filename or beside}: {refused.strerror}"
+            raise UpdateFailed(f"The new version could not be installed: {reason}.") from refused
+        if version_in(beside) != version:
+            raise UpdateFailed(f"What is published as {version} says that it is another version.")
+        python = beside / "bin" / "python"
+        run_program(bot_command(python, "version"), self.environ, self.limit, "It does not start")
+        failing = self._failures(python)
+        known = self._failures(self.installation.python) if failing else {}
+        for name, detail in failing.items():
+            if name not in known:
+                raise UpdateFailed(f"Its doctor fails: {name}: {detail}")
+
+    def _failures(self, python: Path) -> Mapping[str, str]:
+        """What the doctor of a version fails without any data, by the names of its checks."""
+        with tempfile.TemporaryDirectory() as folder:
+            environ = {name: text for name, text in self._settings.items() if name not in _OFF}
+            environ["OLLIM_DATA_DIR"] = f"{folder}/none"
+            try:
+                findings = examined_by(bot_command(python), environ, Path(folder))
+            except SupervisorFailed as refused:
+                raise UpdateFailed(str(refused)) from refused
+        return {each.name: each.detail for each in findings if each.level is Level.FAIL}
+
+    def _at_rest(self, record: UpdateRecord) -> UpdateRecord:
+        """Have a running bot end its work; it waits then to go on as the version in place."""
+        if (bot := running_pid(self.paths.bot_pid)) is None:
+            return record
+        record = write_update(self.paths, replace(record, phase=Phase.READY, bot=bot))
+        if not record.when_idle:
+            os.kill(bot, signal.SIGTERM)
+        deadline = time.monotonic() + (_IDLE_LIMIT if record.when_idle else _STOP_LIMIT)
+        while running_pid(self.paths.bot_pid) == bot:
+            if time.monotonic() > deadline:
+                raise UpdateFailed("The bot did not come to rest, so it was left alone.")
+            time.sleep(_LOOK)
+        return record
+
+    def _back_up(self) -> None:
+        """Keep the data as they are now: in a backup, and for a return to the old version."""
+        self.say("Backing up …")
+        report = write_backup(self.paths, self._settings, self.now)
+        if not report.is_complete:
+            raise UpdateFailed(
+                f"The backup {report.path} lacks what could not be read, so nothing was changed. "
+                "`ollim-bot backup` says what it is."
+            )
+        keep_state(self.paths)
+
+    def _outcome(self, record: UpdateRecord) -> UpdateRecord:
+        """Let the new version start, which is in place; if it does not, the old one goes on."""
+        reason = self._why_no_heartbeat(record.bot)
+        if not reason:
+            return confirm_update(self.paths) or record
+        # A bot that has noted its reason waits to go on as the old version; any other is ended.
+        is_lost = record.bot is not None and not (read_update(self.paths) or record).reason
+        if is_lost:
+            # End a bot without a heartbeat, and let its supervisor start it no more.
+            if (supervisor := service_of(self.paths, self._settings)) is not None:
+                supervisor.stop()
+            if (bot := running_pid(self.paths.bot_pid)) is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(bot, signal.SIGKILL)
+        with single_instance(self.paths.bot_pid):
+            last = read_update(self.paths) or record
+            if last.phase is Phase.DONE:  # it has come at the last moment
+                return last
+            exchange(Path(record.environment), Path(record.beside))
+            returned = self._returned(last, reason)
+        if is_lost:
+            self._start_bot()
+        return returned
+
+    def _returned(self, record: UpdateRecord, reason: str) -> UpdateRecord:
+        """Put the state back for the old version, which is in place. No bot runs."""
+        note_update(self.paths, replace(record, reason=reason))
+        resume_update(self.paths, record.old)
+        return read_update(self.paths) or record
+
+    def _why_no_heartbeat(self, bot: int | None) -> str:
+        """Wait until the version in place lives: the bot that has ended its work goes on as it.
+
+        Where no bot ran, it opens and loads everything on trial, and ends. A migration in progress
+        is a sign of life.
+        """
+        since, ends_at = self.now(), time.monotonic() + self.limit
+        never_after = ends_at + _LONGEST_MIGRATION
+        command = bot_command(self.installation.python, "--trial")
+        with nullcontext() if bot else running(command, self._settings) as trial:
+            while time.monotonic() < min(ends_at, never_after):
+                code = trial.poll() if trial else None
+                if code == 0 or wait_for_heartbeat(self.paths, since, 0.0):
+                    return ""
+                if (record := read_update(self.paths)) and record.reason:
+                    return record.reason
+                if code is not None:
+                    return f"it ended at once with exit code {code}"
+                if bot and running_pid(self.paths.bot_pid) is None and not parent_of(bot):
+                    bot = os.getpid()  # it has ended instead
+                    self._start_bot()
+                time.sleep(_LOOK)
+                if is_written(self.paths):
+                    ends_at = time.monotonic() + self.limit
+        return f"its heartbeat did not come within {self.limit:g} s"
+
+    def _start_bot(self) -> None:
+        """Start the version in place, by its supervisor or else in the background."""
+        if running_pid(self.paths.bot_pid) is not None:
+            return
+        if (supervisor := service_of(self.paths, self._settings)) is not None:
+            supervisor.start()
+            return
+        subprocess.run(
+            ("/bin/sh", "-c", _DETACHED, "sh", *bot_command(self.installation.python)),
+            env=self._settings,
+            start_new_session=True,
+            check=True,
+        )
+        self.say("The bot runs in the background now.")
+
+
+@contextmanager
+def running(
+    command: Sequence[str], environ: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends here, with all that it has started itself."""
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(
+        command, env=environ, stdin=null, stdout=null, stderr=null, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def bot_command(python: Path, *words: str) -> Sequence[str]:
+    return (str(python), "-P", "-m", "ollim_bot", *words)

@@ -1,0 +1,308 @@
+"""The jobs, and the form of one, as markup for the page. Every text in it is data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from html import escape
+
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.moments import describe
+from ollim_bot.kernel.base.text import counted, shortened, visible
+from ollim_bot.kernel.values.job_form import TEXT, FormField, JobForm, address_of, dated
+from ollim_bot.kernel.values.job_list import DAYS, DayState, JobLine, JobList, JobPast
+from ollim_bot.surfaces.web.marked import ViewPage
+
+_EMPTY = "There are no jobs yet. All that comes again, reminds you or is called will stand here."
+_HINT = "Write one line above, such as <code>stretch every weekday at 11</code>."
+_NONE_FITS = 'No job fits. <a href="/jobs">Show all jobs</a>'
+_ADD = (
+    '<form class="quick-add" data-action="add" data-previews="1" data-once="1">'
+    '<label>Add a job<input name="line" maxlength="400" autocomplete="off" '
+    'enterkeyhint="done" placeholder="stretch every weekday at 11" required></label>'
+    "<button>Add</button>"
+    '<div class="preview" aria-live="polite"></div>'
+    '<p class="problem" role="alert"></p></form>'
+)
+_LONGEST = 300
+_MOST_PROBLEMS = 5
+# A day of the strip is so wide and high; the height of its bar tells its state beside its colour.
+_STEP, _WIDTH, _HEIGHT = 10, 8, 20
+_HEIGHTS = {
+    DayState.ON_TIME: 20,
+    DayState.LATE: 14,
+    DayState.SKIPPED: 8,
+    DayState.WAITING: 5,
+    DayState.NOTHING: 2,
+    DayState.MISSED: 20,
+    DayState.FAILED: 20,
+}
+
+
+def jobs_html(listed: JobList, _: int) -> str:
+    """The panel: a line that adds a job, a filter, and a line for each job that was read."""
+    return "".join(_parts(listed))
+
+
+def _parts(listed: JobList) -> Iterator[str]:
+    yield "<h2>Jobs</h2>"
+    yield _ADD
+    if listed.all:
+        kinds = "".join(
+            f'<option value="{kind}"{" selected" if listed.kind is kind else ""}>'
+            f"{kind.plural.capitalize()} · {listed.counts.get(kind, 0)}</option>"
+            for kind in JobKind
+        )
+        every = sum(listed.counts.values())
+        yield (
+            '<form data-filter><label>Find<input name="words" maxlength="200" '
+            f'autocomplete="off" value="{escape(listed.words)}"></label>'
+            f'<label>Kind<select name="kind"><option value="">All · {every}</option>{kinds}'
+            "</select></label></form>"
+        )
+    yield _sentences("These files are wrong, and do not run", listed.problems)
+    yield _sentences("Not all in these files counts", listed.warnings)
+    if not listed.lines:
+        words = _NONE_FITS if listed.all else f"{_EMPTY}<br>{_HINT}"
+        yield f'<p class="empty">{words}</p>'
+        return
+    lines = "".join(_line(each, listed.now) for each in listed.lines)
+    total = counted(listed.found, "job")
+    yield (
+        f'<section aria-labelledby="jobs-all"><h3 id="jobs-all">{total}</h3>'
+        f'<ul class="things jobs">{lines}</ul></section>'
+    )
+    left = listed.found - len(listed.lines)
+    if left > 0:
+        yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
+
+
+def _sentences(heading: str, found: Sequence[str]) -> str:
+    if not found:
+        return ""
+    shown = "".join(
+        f"<li><bdi>{escape(visible(shortened(each, _LONGEST)))}</bdi></li>"
+        for each in found[:_MOST_PROBLEMS]
+    )
+    more = len(found) - _MOST_PROBLEMS
+    rest = f"<li>and {more} more: <code>ollim-bot doctor</code> names them</li>" if more > 0 else ""
+    return f'<section class="wrong"><h3>{heading}</h3><ul>{shown}{rest}</ul></section>'
+
+
+def _line(line: JobLine, now: datetime) -> str:
+    title = escape(visible(line.title))
+    action, label = ("pause", "Pause") if line.is_enabled else ("resume", "Resume")
+    state = "" if line.is_enabled else " is-paused"
+    return (
+        f'<li class="thing job{state}"><p><a class="what" href="{escape(address_of(line.key))}">'
+        f"<bdi>{title}</bdi></a></p>"
+        f'<p class="when">{escape(_when(line, now))}</p>{_strip(line.past)}'
+        f'<p class="about"><bdi>{escape(visible(_about(line, now)))}</bdi></p>'
+        f'<div class="buttons"><button type="button" data-action="{action}" '
+        f'data-field-id="{escape(line.key)}" aria-label="{label}: {title}">{label}</button></div>'
+        "</li>"
+    )
+
+
+def _when(line: JobLine, now: datetime) -> str:
+    """`Routine · On · at 9:00 on Monday · next Mon 2 Mar, 9:00, then …`."""
+    kind = line.kind.capitalize()
+    if not line.is_enabled:
+        return " · ".join(filter(None, (kind, "Paused", _lower(line.rhythm))))
+    if line.is_overdue:
+        return f"{kind} · On · overdue since {dated(line.next[0], now)}"
+    if line.kind is JobKind.REMINDER:
+        return f"{kind} · On · {line.rhythm}"
+    if not line.kind.has_moments:
+        return f"{kind} · On · runs when it is called"
+    coming = ", then ".join(dated(each, now) for each in line.next)
+    skipped = " · the next time is skipped" if line.is_skipped else ""
+    then = f"next {coming}{skipped}" if coming else f"it {line.standstill}"
+    return f"{kind} · On · {_lower(line.rhythm)} · {then}"
+
+
+def _lower(words: str) -> str:
+    return words[:1].lower() + words[1:]
+
+
+def _strip(past: JobPast) -> str:
+    """A bar for each day, and the same in words; one path has the bars of a state."""
+    if not past.days:
+        return ""
+    bars: dict[DayState, str] = {}
+    for place, each in enumerate(past.days):
+        bar = f"M{place * _STEP + 1} {_HEIGHT}h{_WIDTH}v-{_HEIGHTS[each.state]}h-{_WIDTH}z"
+        bars[each.state] = bars.get(each.state, "") + bar
+    paths = "".join(
+        f'<path class="{state.replace(" ", "-")}" d="{bar}"/>' for state, bar in bars.items()
+    )
+    words = escape(visible(shortened(past.sentence, _LONGEST)))
+    return (
+        f'<figure class="past"><svg viewBox="0 0 {DAYS * _STEP} {_HEIGHT}" aria-hidden="true" '
+        f'class="days">{paths}</svg>'
+        f"<figcaption>{DAYS} days: <bdi>{words}</bdi></figcaption></figure>"
+    )
+
+
+def _about(line: JobLine, now: datetime) -> str:
+    past = line.past
+    if past.cost is not None:
+        cost = f"usually {past.cost.in_words(4)} a run"
+    else:
+        cost = "has cost nothing yet" if line.asks_model else "free, no model is asked"
+    if past.last is None:
+        return (
+            f"{cost} · has not come yet" if line.kind.has_moments else f"{cost} · not called lately"
+        )
+    at = past.last.at.astimezone(now.tzinfo).replace(second=0, microsecond=0)
+    words = shortened(past.last.words, _LONGEST)
+    return f"{cost} · last run {describe(at, now)}: {words}"
+
+
+_PROBLEM = '<p class="problem" role="alert"></p>'
+_MOST_ROWS = 24
+_DELETE = "It does not come any more. Changes keeps it, so that you can bring it back."
+_OTHERS = (
+    "The agent wrote this after reading text of others, so it is treated as theirs: its runs may "
+    "do less, and it may be held back. This is the whole file. If all of it is what you want, say "
+    "so."
+)
+
+
+def job_html(form: JobForm, _most: int) -> str:
+    """The panel: what the job does and when, its buttons, its fields, and its file."""
+    return "".join(_job_parts(form))
+
+
+def _job_parts(form: JobForm) -> Iterator[str]:
+    yield f'<h2><bdi class="what">{escape(visible(form.title))}</bdi></h2>'
+    yield f'<p class="when">{escape(_job_when(form))}</p>'
+    if form.set_by:
+        yield f'<p class="remark">Set by <bdi>{escape(visible(form.set_by))}</bdi>.</p>'
+    if form.problems:
+        items = "".join(f"<li><bdi>{escape(visible(each))}</bdi></li>" for each in form.problems)
+        yield f'<section class="wrong"><p>The file is not right:</p><ul>{items}</ul></section>'
+    else:
+        shown = []
+        if not form.is_enabled:
+            shown.append(_button(form, "resume", "Resume"))
+        elif form.can_skip:
+            label = "Do not skip" if form.is_skipped else "Skip once"
+            shown.append(_button(form, "resume" if form.is_skipped else "skip", label))
+        if form.can_run:
+            shown.append(_button(form, "run", "Run now"))
+        if form.is_enabled:
+            shown.append(_button(form, "pause", "Pause"))
+        delete = (
+            '<details class="more" data-fold="delete"><summary>Delete</summary>'
+            f"<p>{_DELETE}</p>{_button(form, 'delete', 'Delete it', 'danger')}</details>"
+        )
+        yield f'<div class="buttons">{"".join(shown)}{delete}</div>'
+    if form.both:
+        take = f'<a class="take" href="{escape(address_of(form.key))}">Take the file’s</a>'
+        yield f'<section class="conflict"><p>{escape(form.both)}</p>{take}</section>'
+    if form.untrusted:
+        text = escape(visible(form.file.text))
+        yield (
+            '<details class="others" data-fold="words"><summary>May be words of others '
+            f"(<bdi>{escape(visible(form.untrusted))}</bdi>)</summary><p>{_OTHERS}</p>"
+            f"<pre><bdi>{text}</bdi></pre>"
+            f'<form data-action="my-words" data-field-id="{escape(form.key)}" '
+            f'data-field-version="{form.file.version}">'
+            f"<button>These are my words</button>{_PROBLEM}</form></details>"
+        )
+    if form.fields:
+        yield _form(form, "save", "".join(map(_field, form.fields)))
+    yield _file_form(form)
+
+
+def _job_when(form: JobForm) -> str:
+    if form.problems:
+        return f"{form.kind.capitalize()} · its file has mistakes"
+    if not form.is_enabled:
+        return f"{form.kind.capitalize()} · paused: it does not come until you resume it"
+    coming = " · then ".join(dated(each, form.now) for each in form.next)
+    if not form.rhythm:
+        return f"{form.kind.capitalize()} · runs when it is called"
+    if form.kind.value == "reminder":
+        return f"Reminder · {form.rhythm}"
+    skipped = " · the next time is skipped" if form.is_skipped else ""
+    return f"{form.kind.capitalize()} · {form.rhythm} · next {coming or 'not planned'}{skipped}"
+
+
+def _button(form: JobForm, action: str, label: str, style: str = "secondary") -> str:
+    return (
+        f'<button type="button" class="{style}" data-action="{action}" '
+        f'data-field-id="{escape(form.key)}">{label}</button>'
+    )
+
+
+def _form(form: JobForm, action: str, content: str) -> str:
+    """A form that says which file it was made of; another one is shown after a conflict."""
+    conflict = f' data-conflict="{form.file.version}"' if form.both else ""
+    label = "Save anyway" if form.both else "Save"
+    return (
+        f'<form class="job" data-action="{action}" data-previews="1" '
+        f'data-field-id="{escape(form.key)}"{conflict}>'
+        f'<input type="hidden" name="version" value="{form.file.version}">{content}'
+        f'{_PROBLEM}<div class="end"><div class="preview" aria-live="polite"></div>'
+        f"<button>{label}</button></div></form>"
+    )
+
+
+def _field(field: FormField) -> str:
+    place, hint, theirs = f"job-{field.name}", "", ""
+    described = f' aria-describedby="{place}-hint"' if field.hint else ""
+    if field.hint:
+        examples = re.sub("`([^`]*)`", r"<code>\1</code>", escape(field.hint))
+        hint = f'<p class="about" id="{place}-hint">{examples}</p>'
+    if field.in_file is not None:
+        words = dict(field.choices).get(field.in_file, field.in_file) or "nothing"
+        theirs = f'<p class="in-file">In the file now: <bdi>{escape(visible(words))}</bdi></p>'
+    return (
+        f'<div class="field"><label for="{place}">{escape(field.label)}</label>'
+        f"{_control(field, place, described)}{hint}{theirs}</div>"
+    )
+
+
+def _control(field: FormField, place: str, described: str) -> str:
+    names = f'id="{place}" name="{field.name}"{described}'
+    if field.choices:
+        options = "".join(
+            f'<option value="{escape(value)}"{" selected" if value == field.value else ""}>'
+            f"{escape(words)}</option>"
+            for value, words in field.choices
+        )
+        return f"<select {names}>{options}</select>"
+    if field.name == TEXT:
+        return _box(names, field.value)
+    return f'<input {names} value="{escape(field.value)}" autocomplete="off" dir="auto">'
+
+
+def _box(names: str, text: str) -> str:
+    rows = min(text.count("\n") + 2, _MOST_ROWS)
+    # A parser drops the first line end of a box.
+    return f'<textarea {names} rows="{rows}" dir="auto">\n{escape(text)}</textarea>'
+
+
+def _file_form(form: JobForm) -> str:
+    is_open = " open" if form.problems or form.typed is not None else ""
+    theirs = ""
+    if form.typed is not None:
+        now = escape(visible(form.file.text))
+        theirs = f'<p class="in-file">In the file now:</p><pre><bdi>{now}</bdi></pre>'
+    text = form.file.text if form.typed is None else form.typed
+    box = _box('id="job-file" name="file" spellcheck="false"', text)
+    label = f'<label for="job-file">{escape(form.file.name)}</label>'
+    content = _form(form, "save-file", f'<div class="field">{label}{box}{theirs}</div>')
+    return (
+        f'<details class="whole" data-fold="file"{is_open}><summary>The file itself</summary>'
+        f"{content}</details>"
+    )
+
+
+PAGES = (
+    ViewPage("jobs", "Jobs", jobs_html, "j", "jobs.css", is_paged=True),
+    ViewPage("job", "Change a job", job_html, style="job.css", path="/jobs/"),
+)

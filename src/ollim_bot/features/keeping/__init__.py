@@ -1,0 +1,1 @@
+"""Backups, and putting them back."""

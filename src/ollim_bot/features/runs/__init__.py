@@ -1,0 +1,1 @@
+"""What the bot did by itself: runs, receipts, doses."""

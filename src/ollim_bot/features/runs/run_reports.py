@@ -1,0 +1,87 @@
+"""Reads what the bot did by itself, for the command line and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.values.costs import Amount
+from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
+from ollim_bot.kernel.values.run_history import History, RunStory, short_id_of
+from ollim_bot.kernel.values.run_words import find_run, may_be, sent_by
+
+if TYPE_CHECKING:
+    from ollim_bot.kernel.store.transaction import Transaction
+    from ollim_bot.kernel.values.usage import UsageRow
+
+CHUNK = 100
+FIRST = 2**62
+
+
+def stories_since(tx: Transaction, since: datetime) -> list[RunStory]:
+    """The runs of the rows not older than that, the newest first."""
+    return _completed(tx, tx.ledger.rows_since(since), tx.usage.since(since))
+
+
+def stories_named(tx: Transaction, word: str) -> list[RunStory]:
+    """The runs that `find_run` may mean, with those to which they were put off."""
+    rows = tx.ledger.rows_of([word])
+    wanted = dict.fromkeys([word] if rows else [])
+    if not rows:
+        wanted = dict.fromkeys(each for each in tx.ledger.ids() if may_be(each, word))
+        rows = tx.ledger.rows_of(wanted)
+    # With the reminders that snoozes have made.
+    while later := {str(row.facts["reminder"]) for row in rows if row.facts.get("reminder")} - {
+        Occurrence.parse(each).job_id for each in wanted
+    }:
+        found = (each for name in later for each, _ in tx.ledger.newest_of_job(name, FIRST, CHUNK))
+        more = [each for each in found if each.startswith(f"{JobKind.REMINDER}:")]
+        wanted |= dict.fromkeys(more)
+        rows += tx.ledger.rows_of(more)
+        if not more:
+            break
+    return _completed(tx, rows, [row for each in wanted for row in tx.usage.of_occurrence(each)])
+
+
+def run_named(tx: Transaction, word: str) -> RunStory:
+    """The run with this id or short id, or the newest of the job. Raises `OllimError`."""
+    ids = [word] if tx.ledger.rows_of([word]) else []
+    ids = ids or [each for each in tx.ledger.ids() if word == short_id_of(each)]
+    ids = ids or [each for each, _ in tx.ledger.newest_of_job(word, FIRST, 1)]
+    return find_run(ids[0] if ids else word, stories_named(tx, ids[0]) if ids else [])
+
+
+def said_by(tx: Transaction, record: RunStory) -> list[str]:
+    """The texts of the run that the owner saw."""
+    found = (tx.messages.get(each) for each in sent_by(record))
+    return [message.text for message in found if message is not None]
+
+
+def stories_of(tx: Transaction, ids: Iterable[str]) -> list[RunStory]:
+    wanted = [*ids]
+    usage = [row for each in wanted for row in tx.usage.of_occurrence(each)]
+    return _completed(tx, tx.ledger.rows_of(wanted), usage)
+
+
+def _completed(
+    tx: Transaction, rows: Iterable[LedgerRow], usage: Iterable[UsageRow]
+) -> list[RunStory]:
+    """The runs, newest first, with what they cost, what waits, and what came of a snooze."""
+    found = History.of(rows).newest_first
+    waiting = tx.due_items.open_occurrences()
+    by_run: dict[str, list[UsageRow]] = {}
+    for row in usage:
+        by_run.setdefault(row.occurrence, []).append(row)
+    spent = {name: Amount.of(each) for name, each in by_run.items() if name}
+    found = [each._replace(is_open=each.id in waiting, spent=spent.get(each.id)) for each in found]
+    asked = {each.occurrence.job_id: each for each in found if each.answer or each.is_open}
+    return [_with_later(each, asked) for each in found]
+
+
+def _with_later(story: RunStory, asked: Mapping[str, RunStory]) -> RunStory:
+    """The story with the run of the reminder to which it was put off."""
+    others = {name: each for name, each in asked.items() if name != story.occurrence.job_id}
+    later = others.get(str(story.answer.facts.get("reminder"))) if story.answer else None
+    return story if later is None else story._replace(later=_with_later(later, others))

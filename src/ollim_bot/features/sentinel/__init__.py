@@ -1,0 +1,1 @@
+"""A second process that delivers while the bot is away."""

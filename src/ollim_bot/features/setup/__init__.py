@@ -1,0 +1,1 @@
+"""Setting the bot up, by questions and by a talk."""

@@ -1,0 +1,1 @@
+"""Instructions that the agent loads by name."""

@@ -1,0 +1,1 @@
+"""The owner's tasks, in a file or at Google."""

@@ -1,0 +1,1 @@
+"""The day at one look."""

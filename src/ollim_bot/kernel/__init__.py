@@ -1,0 +1,1 @@
+"""What every capability stands on; it knows none of them."""

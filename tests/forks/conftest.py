@@ -1,5 +1,0 @@
-"""The fixtures of the conversation that tests of forks use too."""
-
-from tests.conversation.conftest import inline_executor
-
-__all__ = ["inline_executor"]
