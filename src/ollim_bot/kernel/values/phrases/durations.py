@@ -27,6 +27,7 @@ _SHORT_FORMS = dict.fromkeys(_TOMORROW, "tomorrow") | dict.fromkeys(("tonite", "
 _SHORT = re.compile(rf"\b(?:{'|'.join(_SHORT_FORMS)})\b", re.IGNORECASE)
 # Times of day in other forms: `19 uhr`, `at 1400`, `at 14.30`, `6.15pm`; `22.00`, which is no date.
 _GERMAN_CLOCK = re.compile(r"\b(?:um )?([0-9]{1,2})(?:[:.]([0-5][0-9]))? ?uhr\b")
+_FRENCH_CLOCK = re.compile(r"(?<=\bat )([01]?[0-9]|2[0-3])h([0-5][0-9])?\b")
 _OTHER_CLOCK = re.compile(
     r"\b(?:(?<=\bat )(?=[01][0-9]|2[0-3])|(?=[0-9]{1,2}\.[0-9]{2} ?[ap]m\b))"
     r"([0-9]{1,2})\.?([0-5][0-9])(?![-.:/0-9])"
@@ -93,6 +94,9 @@ def normalized(text: str) -> str:
         return ""
     words = re.sub(r"(?<=[a-z])\.|(?<!\.[0-9])(?<!\.[0-9]{2})\.$|,(?= |$)", "", words)
     words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", words).replace(" & ", " and ")
+    words = re.sub(r"(?<=[0-9m]) (?:sharp|on the dot)\b", "", words)
+    words = re.sub(r"(?<=:[0-9]{2})([ap])\b", r"\1m", words)
+    words = _FRENCH_CLOCK.sub(lambda found: f"{found[1]}:{found[2] or '00'}", words)
     words = _GERMAN_CLOCK.sub(lambda found: f"{found[1]:>02}:{found[2] or '00'}", words)
     return _NO_DATE.sub(r"\1:\2", _OTHER_CLOCK.sub(r"\1:\2", words))
 

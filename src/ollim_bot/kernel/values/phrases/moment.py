@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from functools import partial
 from typing import NamedTuple
 
@@ -49,6 +49,10 @@ class ClockTime(NamedTuple):
     is_open: bool = False
 
 
+# The end of the quiet hours, for those who have none.
+FIRST_THING = ClockTime((8,))
+
+
 def read_time(words: str) -> ClockTime | None:
     """None if the words name no time; raises `Unclear` if they name one that does not exist."""
     for pattern, time_of in _TIME_FORMS:
@@ -68,6 +72,8 @@ def time_of_day(words: str) -> ClockTime | None:
 def _numbers(found: re.Match[str]) -> tuple[int, int, int]:
     """The hour, the minute and the second of a time, as far as they exist."""
     named = found.groupdict()
+    if named["hour"] in _NAMED_HOURS:
+        return _NAMED_HOURS[named["hour"]], 0, 0
     hour = NUMBERS.get(named["hour"]) or int(named["hour"])
     minute, second = (int(named.get(part) or 0) for part in ("minute", "second"))
     if hour > 23 or max(minute, second) > 59:
@@ -91,15 +97,23 @@ def _on_the_clock(found: re.Match[str]) -> ClockTime:
 
 def _beside_the_hour(found: re.Match[str]) -> ClockTime:
     """`half past nine`, `twenty past six pm`; in `quarter to nine` the hour is the one before."""
-    words, is_before = found["fraction"], found["side"] == "to"
+    words, is_before = found["fraction"], found["side"] not in ("past", "after")
     minutes = _FRACTIONS.get(words) or sum(NUMBERS.get(each) or int(each) for each in words.split())
     hour, *_ = _numbers(found)
-    if not 1 <= hour <= 12 or not 1 <= minutes <= 59:
+    is_named = found["hour"] in _NAMED_HOURS
+    if not (is_named or 1 <= hour <= 12) or not 1 <= minutes <= 59:
         raise _no_such_time()
-    hours = tuple((hour - is_before) % 24 for hour in _on_the_clock(found).hours)
+    known = (hour,) if is_named else _on_the_clock(found).hours
+    hours = tuple((hour - is_before) % 24 for hour in known)
     minute = 60 - minutes if is_before else minutes
     # At seven there is breakfast, or dinner.
     return ClockTime(hours, minute, is_open=hours[0] == 7)
+
+
+def _in_words(found: re.Match[str]) -> ClockTime:
+    """`five thirty`, `ten oh five pm`."""
+    minute = sum(NUMBERS.get(word, 0) for word in found["spoken"].split())
+    return _on_the_clock(found)._replace(minute=minute)
 
 
 def _no_such_time() -> Unclear:
@@ -109,11 +123,17 @@ def _no_such_time() -> Unclear:
 _FRACTIONS = {"quarter": 15, "half": 30}
 _FRACTION = (
     r"(?P<fraction>quarter|half(?= past)|[0-9]{1,2}|twenty five|five|ten|twenty)"
-    r"(?: minutes?)? (?P<side>past|to)"
+    r"(?: minutes?)? (?P<side>past|after|to|till|before)"
 )
 _HALF = r"(?: ?(?P<half>am|pm))?"
 
+_NAMED_HOURS = {"noon": 12, "midday": 12, "midnight": MIDNIGHT}
 _HOUR = rf"(?P<hour>[0-9]{{1,2}}|{'|'.join(SMALL_NUMBERS[:12])})"
+_SPOKEN_HOUR = rf"(?P<hour>{'|'.join(SMALL_NUMBERS[:12])})"
+_SPOKEN = (
+    rf"(?P<spoken>oh (?:{'|'.join(SMALL_NUMBERS[:9])})|{'|'.join(SMALL_NUMBERS[9:])}"
+    rf"|(?:twenty|thirty|forty|fifty)(?: (?:{'|'.join(SMALL_NUMBERS[:9])}))?)"
+)
 _MINUTE = r":(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?"
 
 _TIME_FORMS: tuple[tuple[str, Callable[[re.Match[str]], ClockTime]], ...] = (
@@ -122,8 +142,13 @@ _TIME_FORMS: tuple[tuple[str, Callable[[re.Match[str]], ClockTime]], ...] = (
     (rf"(?:at )?{_HOUR} o'?clock", _on_the_clock),
     (rf"at {_HOUR}", _on_the_clock),
     (rf"(?:at )?(?:a )?{_FRACTION} {_HOUR}{_HALF}", _beside_the_hour),
-    (r"(?:at )?(?:noon|midday)", lambda _: ClockTime((12,))),
-    (r"(?:at )?midnight", lambda _: ClockTime((MIDNIGHT,))),
+    (rf"(?:at )?(?:a )?{_FRACTION} (?P<hour>{'|'.join(_NAMED_HOURS)})", _beside_the_hour),
+    (rf"(?:at )?{_SPOKEN_HOUR} {_SPOKEN}{_HALF}", _in_words),
+    (
+        rf"(?:at )?(?P<hour>{'|'.join(_NAMED_HOURS)})",
+        lambda found: ClockTime((_NAMED_HOURS[found["hour"]],)),
+    ),
+    (r"(?:at )?first thing", lambda _: FIRST_THING),
 )
 
 
@@ -140,6 +165,9 @@ PARTS = {
     "evening": PartOfDay(19, range(17, 25)),
     "night": PartOfDay(19, range(17, 25)),
 }
+
+
+_WHOLE_DAY = PartOfDay(9, range(MIDNIGHT))
 
 
 class Day(NamedTuple):
@@ -164,7 +192,8 @@ def read_day(words: str, today: date) -> Day | None:
     stem, part = (found["stem"], PARTS[found["part"]]) if found else (phrase, None)
     for pattern, dates_of in _DAY_FORMS:
         if found := re.fullmatch(pattern, stem):
-            return Day(words, dates_of(found, today), part)
+            usual = _WHOLE_DAY if dates_of is _last_of_month else None
+            return Day(words, dates_of(found, today), part or usual)
     return None
 
 
@@ -181,9 +210,30 @@ def _this_weekday(found: re.Match[str], today: date) -> Sequence[date]:
     return weekday_dates(found, today)[:1]
 
 
+def _counted_weekday(found: re.Match[str], today: date) -> Sequence[date]:
+    """`3 fridays from now`, `friday week`: today is not one of them."""
+    count = found.groupdict().get("count") or "two"
+    first, _ = weekday_dates(found, today + timedelta(days=1))
+    return (first + timedelta(weeks=(NUMBERS.get(count) or int(count)) - 1),)
+
+
+def _beyond_a_day(found: re.Match[str], today: date) -> Sequence[date]:
+    """`a week from tomorrow`, `in 3 days`, `2 weeks on friday`."""
+    count, named = found["count"], found.groupdict().get("from")
+    number = 1 if count in ("a", "an") else NUMBERS.get(count) or int(count)
+    length = timedelta(number * (1 if found["unit"] == "day" else 7))
+    day = read_day(named, today) if named else None
+    return ((day.dates[0] if day else today) + length,)
+
+
+def _last_of_month(_: re.Match[str], today: date) -> Sequence[date]:
+    return ((today.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1),)
+
+
 def _day_of_month(found: re.Match[str], today: date) -> Sequence[date]:
     months = (divmod(today.year * 12 + today.month - 1 + ahead, 12) for ahead in range(5))
-    return _real(((year, month + 1, int(found["day"])) for year, month in months), today)
+    dates = _real(((year, month + 1, int(found["day"])) for year, month in months), today)
+    return _on_weekday(dates, found.groupdict().get("weekday"))
 
 
 def _date_without_year(found: re.Match[str], today: date) -> Sequence[date]:
@@ -271,6 +321,10 @@ _MONTH = (
 YEAR = r"(?P<year>(?:19|20|21)[0-9]{2})"
 _DAY = r"(?:the )?(?P<day>[0-9]{1,2})"
 _ORDINAL = r"(?:st|nd|rd|th)"
+_COUNT = rf"(?P<count>an?|[0-9]{{1,2}}|{'|'.join(SMALL_NUMBERS[:12])})"
+_DAYS_OR_WEEKS = rf"{_COUNT} (?P<unit>day|week)s?"
+_FROM_A_DAY = rf"(?:from|on) (?P<from>today|tomorrow|(?:{WEEKDAY.partition('>')[2]})"
+_MONTH_END = r"(?:the )?end of (?:the|this) month"
 _PART = rf"(?P<part>{'|'.join(PARTS)})"
 IN_PART = rf"(?:in the|at(?= night)) {_PART}"
 # Two numbers with a single point between them may be a time.
@@ -286,7 +340,13 @@ _DAY_FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Sequence[date]]], .
     (rf"(?:on |at )?(?P<feast>{'|'.join(_FEASTS)})", _feast),
     (rf"(?:on )?{WEEKDAY}", weekday_dates),
     (rf"(?:on )?(?:this|the coming|coming) {WEEKDAY}", _this_weekday),
-    (rf"(?:on )?{_DAY}{_ORDINAL}", _day_of_month),
+    (rf"(?:in )?{_COUNT} {WEEKDAY}s from (?:now|today)", _counted_weekday),
+    (rf"(?:on )?{WEEKDAY} week", _counted_weekday),
+    (rf"(?:in )?{_DAYS_OR_WEEKS} {_FROM_A_DAY}", _beyond_a_day),
+    (rf"in {_DAYS_OR_WEEKS}", _beyond_a_day),
+    (rf"{_DAYS_OR_WEEKS} from now", _beyond_a_day),
+    (rf"(?:(?:at|on) )?{_MONTH_END}", _last_of_month),
+    (rf"(?:on )?(?:{WEEKDAY} )?{_DAY}{_ORDINAL}", _day_of_month),
     (DAY_MONTH, _date_without_year),
     (MONTH_DAY, _date_without_year),
     (rf"{DAY_MONTH} {YEAR}", _date_with_year),
@@ -302,6 +362,22 @@ _ISO = (
     rf"(?P<wall>{YEAR}-[0-9]{{2}}-[0-9]{{2}}[t ][0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}})?)(?:\.0+)?"
     r" ?(?P<offset>z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
+
+_ZONES = {
+    "utc": 0,
+    "gmt": 0,
+    "bst": 1,
+    "cet": 1,
+    "cest": 2,
+    "est": -5,
+    "edt": -4,
+    "cst": -6,
+    "cdt": -5,
+    "mst": -7,
+    "mdt": -6,
+    "pst": -8,
+    "pdt": -7,
+}
 
 _DAY_EXAMPLES = ("tomorrow", "fri", "2026-11-20")
 _EXAMPLES = ("tomorrow 9am", "in 20 minutes", "friday 18:00")
@@ -361,6 +437,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
     """
     phrase = normalized(text)
     try:
+        _refuse_zone(phrase, now)
         return _moment(phrase, now)
     except Unclear as unclear:
         near = unclear.examples or suggestions(
@@ -411,6 +488,8 @@ def is_moment(text: str, now: datetime) -> bool:
 
 def _moment(phrase: str, now: datetime) -> datetime:
     moment = _from_now(phrase, now) or _iso(phrase, now) or _day_and_time(phrase, now)
+    if moment is None and (phrase.startswith("in ") or phrase.endswith(" from now")):
+        durations.length_of(phrase.removesuffix(" from now"))
     if moment is None and durations.seconds_in(phrase):
         raise Unclear("is a length of time")
     if moment is None:
@@ -436,6 +515,8 @@ def _right(phrase: str, now: datetime) -> Sequence[str]:
 def _changed(phrase: str, why: str, now: datetime) -> Iterator[str]:
     if durations.seconds_in(phrase):
         yield f"in {phrase}"
+        if clock := re.fullmatch(r"(1[3-9]|2[0-3])h([0-5][0-9])", phrase):
+            yield f"{clock[1]}:{clock[2]}"
         return
     if why in (_NOT_UNDERSTOOD, durations.NO_LENGTH):
         yield from respelled(phrase, _NAMES)
@@ -459,22 +540,34 @@ def _months_ahead(found: re.Match[str], today: date) -> Iterator[date]:
         yield date(year, month + 1, today.day)
 
 
-def _last_of_month(_: re.Match[str], today: date) -> Iterator[date]:
-    yield (today.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
-
-
 _DATES: tuple[tuple[str, Callable[[re.Match[str], date], Iterable[date]]], ...] = (
     (rf"\bnext {WEEKDAY}\b", lambda found, today: weekday_dates(found, today + timedelta(days=1))),
     (r"\bnext week\b", lambda _, today: (today + timedelta(days=7),)),
-    (r"\b(?:(?:at|by) )?(?:the )?end of (?:the|this) month\b", _last_of_month),
+    (rf"\b(?:by )?{_MONTH_END}\b", _last_of_month),
     (r"^(?:in (?P<count>an?|[0-9]{1,2})|next) months?\b", _months_ahead),
     (TWO_NUMBERS, lambda found, today: (dates[0] for dates in readings(found, today))),
 )
 
 
+def _refuse_zone(phrase: str, now: datetime) -> None:
+    """Another zone is asked about, with the time that it is here."""
+    found = re.fullmatch(rf"(.*[0-9 ](?:am |pm )?)({'|'.join(_ZONES)})(.*)", phrase)
+    if found is None or re.fullmatch(_ISO, phrase):
+        return
+    inner = f"{found[1].strip()}{found[3]}"
+    there = now.astimezone(timezone(timedelta(hours=_ZONES[found[2]])))
+    near = _right(inner, there) or suggestions(
+        inner, partial(_changed, why="", now=there), partial(_right, now=there)
+    )
+    here = (_moment(each, there).astimezone(now.tzinfo) for each in near)
+    words = (f"{day_words(each.date(), now).lower()} {each:%H:%M}" for each in here)
+    raise Unclear("names another time zone", *words)
+
+
 def _from_now(phrase: str, now: datetime) -> datetime | None:
     words = phrase.removesuffix(" from now")
-    if phrase.startswith("in the ") or (words == phrase and not phrase.startswith("in ")):
+    is_length = words != phrase or phrase.startswith("in ")
+    if not is_length or durations.seconds_in(words) is None:
         return None
     return later(now.astimezone(UTC), durations.length_of(words))
 
@@ -493,9 +586,13 @@ def _iso(phrase: str, now: datetime) -> datetime | None:
 def _day_and_time(phrase: str, now: datetime) -> datetime | None:
     for day_part, time_words in _arrangements(phrase):
         time = read_time(time_words)
-        if time or not time_words:
+        is_number = re.fullmatch(_HOUR, time_words) is not None
+        if time or is_number or not time_words:
             day = read_day(day_part, now.date())
-            if day:
+            if day and day.part and is_number:
+                # A bare number is an hour only in a part of the day: `8 tonight`.
+                time = read_time(f"at {time_words}")
+            if day and (time or not time_words):
                 return _meant(day, time or _usual_time(day, now), now)
     return None
 
