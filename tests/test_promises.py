@@ -103,7 +103,8 @@ def test_what_does_not_exist_is_found_out() -> None:
     wrong = f"`{here}::test_gone`, `{here}`, `tests/gone.py::test_x`, `{here}::is_test`"
     assert [is_test(test) for test in named(wrong)] == [False] * 4
     assert is_test(f"{here}::test_what_does_not_exist_is_found_out")
-    lost = "`make nothing`\n```\nmake test TESTS=tests/gone\n```\n`make test TESTS=tests/app`"
+    run = "make test TESTS=tests/kernel/values"
+    lost = f"`make nothing`\n```\nmake test TESTS=tests/gone\n```\n`{run}`"
     assert sorted(map(is_command, commands(lost))) == [False, False, True]
     assert is_run("tests/kernel/values/test_cron.py::test_x", lost)
     assert not is_run("tests/kernel/values_of_others/test_x.py::test_x", lost)
