@@ -63,7 +63,17 @@ _HINT = re.compile(r"every |each |month|fortnight|biweekly| after ")
 _LAST_DATE = 28
 _LONGEST = 999
 
+_MOST_LISTED = 24
+
 Times = Callable[[str], tuple[time, ...] | None]
+
+
+class _Listed(Unclear):
+    """A rhythm of every day that no cron line can hold, but a list of times."""
+
+    def __init__(self, times: tuple[time, ...]) -> None:
+        super().__init__("has times with different minutes", "every day at 8am")
+        self.times = times
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +332,16 @@ def _refuse_night(phrase: str) -> None:
     """Without quiet hours, `every 2 hours` would ring all night: whether it should is asked."""
     every = phrase if phrase.startswith(("every ", "each ")) else f"every {phrase}"
     found = _INTERVAL.match(every)
-    if found and found.lastgroup == "unit" and _interval(found, _NIGHT) != _interval(found, None):
+    if found and found.lastgroup == "unit" and _awake_or_not(found, _NIGHT) != _awake_or_not(found):
         ways = (f"{found[0]} {how}{every[found.end() :]}" for how in _ALL_DAY_OR_ALWAYS)
         raise Unclear("would come at night too", *ways)
+
+
+def _awake_or_not(every: re.Match[str], quiet: QuietHours | None = None) -> object:
+    try:
+        return _interval(every, quiet)
+    except _Listed as listed:
+        return listed.times
 
 
 def is_repeat(text: str) -> bool:
@@ -346,6 +363,10 @@ def read_rhythm(phrase: str, now: datetime, quiet: QuietHours | None = None) -> 
         if repeat is not None:
             return repeat
         cron = _read_cron(phrase, quiet)
+    except _Listed as listed:
+        day = DayRule(1, "day")
+        start = _first_day(day, None, listed.times, ends.start, now)
+        return Repeat(day, listed.times, start, ends.until, ends.times).text
     except Unclear as unclear:
         end = whole.removeprefix(phrase) if whole.startswith(phrase) else ""
         # What follows its answer has no end.
@@ -356,7 +377,10 @@ def read_rhythm(phrase: str, now: datetime, quiet: QuietHours | None = None) -> 
 
 def _times_of_day(phrase: str) -> tuple[time, ...] | None:
     """The times of a phrase `every day at 8am and 8:30pm`."""
-    minutes, hours, *_ = (_read_cron(phrase, None) or " ").split(" ")
+    try:
+        minutes, hours, *_ = (_read_cron(phrase, None) or " ").split(" ")
+    except _Listed as listed:
+        return listed.times
     return tuple(time(int(hour), int(minutes)) for hour in hours.split(",")) if hours else None
 
 
@@ -414,6 +438,7 @@ def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
     is_minutes = every["unit"] == "min"
     whole, shortest = (60, _SHORTEST_MINUTES) if is_minutes else (24, 1)
     if not shortest <= number < whole or whole % number:
+        _list_times(every, number * (1 if is_minutes else 60), quiet)
         raise Unclear(_NOT_KNOWN, *(_near(number) if is_minutes else ("every 2 hours",)))
     if every["first"]:
         return _within(every, number)
@@ -439,10 +464,30 @@ def _within(every: re.Match[str], number: int) -> str:
     end = next((hour for hour in last.hours if hour > begin), MIDNIGHT)
     is_minutes = every["unit"] == "min"
     if end == MIDNIGHT or first.minute != last.minute or (is_minutes and first.minute):
+        _list_times(every, number * (1 if is_minutes else 60), None)
         raise Unclear("is a rhythm that I cannot keep yet", "every 2 hours between 9:00 and 17:00")
     if is_minutes:
         return f"*/{number} {begin}-{end - 1} * * *"
     return f"{first.minute} {begin}-{end}{f'/{number}' if number > 1 else ''} * * *"
+
+
+def _list_times(every: re.Match[str], step: int, quiet: QuietHours | None) -> None:
+    """Raise the times of day of an interval that no cron line can hold, if a day can hold them."""
+    begin, end = 0, 24 * 60
+    if every["first"]:
+        first, last = map(time_of_day, every.group("first", "last"))
+        is_open = first is not None and len(first.hours) > 1 and first.hours[0] not in DAYTIME
+        if first is None or last is None or is_open:
+            return
+        begin = first.hours[0] * 60 + first.minute
+        end = next((each * 60 + last.minute for each in last.hours if each * 60 > begin), 0) + 1
+    elif quiet is not None and quiet.end < quiet.start:
+        begin, end = (each.hour * 60 + each.minute for each in (quiet.end, quiet.start))
+    elif quiet is not None or end % step:
+        return
+    times = tuple(time(*divmod(each, 60)) for each in range(begin, min(end, 24 * 60), step))
+    if step >= _SHORTEST_MINUTES and 1 < len(times) <= _MOST_LISTED:
+        raise _Listed(times)
 
 
 def _near(minutes: int) -> Sequence[str]:
@@ -494,6 +539,14 @@ def _times(words: str, days: str, part: str) -> str | None:
         return None
     hours = [_hour(time, days, part) for time in known]
     if len({time.minute for time in known}) > 1:
+        if re.fullmatch(r"(?:every|each)(?: single)? day|everyday|daily", days):
+            raise _Listed(
+                tuple(
+                    sorted(
+                        time(hour % 24, at.minute) for hour, at in zip(hours, known, strict=True)
+                    )
+                )
+            )
         raise Unclear("has times with different minutes", f"{days} at 8am", f"{days} at 8pm")
     return f"{known[0].minute} {','.join(str(hour % 24) for hour in sorted(hours))}"
 
