@@ -115,8 +115,8 @@ def _is_lost(link: Path, target: Path) -> bool:
         return not os.path.lexists(link)
     found = link.readlink()
     # An update may have left the former installation where it was.
-    is_of_another = found != target and found.parts[-3:] == target.parts[-3:]
-    return is_of_another or not link.exists()
+    is_ours = "ollim_bot" in found.parts and found.parts[-2:] == target.parts[-2:]
+    return (is_ours and found != target) or not link.exists()
 
 
 def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
