@@ -25,7 +25,7 @@ SECTIONS = dict(_SECTION.findall(TEXT))
 
 def named(text: str) -> list[str]:
     """Everything that is written as a test, existing or not."""
-    return [code for code in _CODE.findall(_BLOCK.sub("", text)) if code.startswith("tests/")]
+    return [f"tests/{code}" for code in _CODE.findall(_BLOCK.sub("", text)) if "::" in code]
 
 
 def commands(text: str) -> list[str]:
@@ -99,10 +99,10 @@ def test_every_link_leads_somewhere() -> None:
 
 def test_what_does_not_exist_is_found_out() -> None:
     """Proof that these checks can fail."""
-    here = "tests/test_promises.py"
-    wrong = f"`{here}::test_gone`, `{here}`, `tests/gone.py::test_x`, `{here}::is_test`"
-    assert [is_test(test) for test in named(wrong)] == [False] * 4
-    assert is_test(f"{here}::test_what_does_not_exist_is_found_out")
+    here = "test_promises.py"
+    wrong = f"`{here}::test_gone`, `gone.py::test_x`, `{here}::is_test`"
+    assert [is_test(test) for test in named(wrong)] == [False] * 3
+    assert is_test(f"tests/{here}::test_what_does_not_exist_is_found_out")
     run = "make test TESTS=tests/kernel/values"
     lost = f"`make nothing`\n```\nmake test TESTS=tests/gone\n```\n`{run}`"
     assert sorted(map(is_command, commands(lost))) == [False, False, True]

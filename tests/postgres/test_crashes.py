@@ -27,7 +27,7 @@ def _on_the_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     tables = ServerTables()
     monkeypatch.setattr(ServerStore, "tables", tables, raising=False)
     monkeypatch.setattr("tests.stores.RecordingStore", ServerRecordingStore)
-    for module in ("crashes.restarted_schedule", "conversation.delivery_scene"):
+    for module in ("crashes.restarted_schedule", "kernel.conversation.delivery_scene"):
         monkeypatch.setattr(f"tests.{module}.RepeatingStore", ServerStore)
     yield
     tables.connection.close()

@@ -33,7 +33,7 @@ from ollim_bot.kernel.values.permissions import Pattern, is_covered
 from ollim_bot.kernel.values.runs import Subagent
 from ollim_bot.kernel.values.shared_files import Names, Profile
 
-FOLDER = Path(ollim_bot.__file__).parent / "texts" / "system"
+FOLDER = Path(ollim_bot.__file__).parent / "kernel" / "texts" / "system"
 
 MANUAL = read_manual(TOOL_LINES)
 
