@@ -16,6 +16,12 @@ MEANT = {
     "tomorrow at 9 call the dentist": Remind("call the dentist", "tomorrow at 9"),
     "dentist tomorrow at 9am": Remind("dentist", "tomorrow at 9am"),
     "meeting with bob friday 3pm": Remind("meeting with bob", "friday 3pm"),
+    "call mum 8 tonight": Remind("call mum", "8 tonight"),
+    "call mum at 13h30": Remind("call mum", "at 13h30"),
+    "meet sam 3 fridays from now at noon": Remind("meet sam", "3 fridays from now at noon"),
+    "remind me first thing tomorrow to pay rent": Remind("pay rent", "first thing tomorrow"),
+    "set a timer to go off in 5 minutes": Remind("the timer is over", "in 5 minutes"),
+    "can you set the timer to 20 minutes": Remind("the timer is over", "in 20 minutes"),
     "25 minutes": Remind("the timer is over", "in 25 minutes"),
     "put the kettle on in 1 minute": Remind("put the kettle on", "in 1 minute"),
     "meds 8am & 8pm daily": RoutineWish("remind me of meds", "0 8,20 * * *"),
@@ -41,6 +47,12 @@ MEANT = {
 # Each line with the names of the ways of which one has to be pressed, and a part of the reason.
 DOUBTFUL = {
     "call mum at half past seven": (["7:30am", "7:30pm", "task"], "can be read two ways"),
+    "call mum 13h30": (["in 13h30", "13:30", "task"], "is a length of time"),
+    "thursday at 8 GMT call mum": (["task"], ""),
+    "remind me to call mum next month at 6pm": (["task"], "Write the moment first"),
+    "call mum between 5 and 6pm": (["task"], "is not one moment"),
+    "8am & 8pm take my pill": (["every day 8am and 8pm", "task"], "more than one moment"),
+    "add eggs to my list and remove cheese": (["task"], "more than one thing"),
     "dentist tomorrow 9": (["tomorrow at 9", "task"], "leaves open what 9 is"),
     "buy milk tomorrow": (["tomorrow 9am", "tomorrow 3pm", "task"], "has no time of day"),
     "rent on the 31 november at 9am": (

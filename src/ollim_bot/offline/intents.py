@@ -66,7 +66,10 @@ _TIMERS = tuple(
     (re.compile(rf"{POLITELY}?{form}", re.IGNORECASE), same)
     for form, same in (
         (rf"{_NEW}(\d+ ?\w+) {_TIMER} for (.+)$", r"remind me in \1: \2"),
-        (rf"{_NEW}{_TIMER}:? (?:for |of )?{_TIME}$", rf"remind me in \1: {texts.TIMER_OVER}"),
+        (
+            rf"{_NEW}(?:the )?{_TIMER}:? (?:to go off )?(?:for |of |to |in )?{_TIME}$",
+            rf"remind me in \1: {texts.TIMER_OVER}",
+        ),
         (rf"{_NEW}(\w+ \w+) {_TIMER}$", rf"remind me in \1: {texts.TIMER_OVER}"),
         (rf"\A{_LENGTH}\Z", rf"remind me in \1: {texts.TIMER_OVER}"),
     )
@@ -80,7 +83,7 @@ _REMIND_ME_BEHIND = re.compile(r"[,.;]? (?:please )?remind me(?: of it| about it
 _EVENT = (
     r"(?:(?:after|before|around|at|during) (?:the |my )?(?:lunch|dinner|breakfast|supper|tea|work"
     r"|school|bed|class|gym|church)(?: ?time)?|(?:at |around )?(?:lunch|dinner|bed) ?time"
-    r"|first thing)"
+    r")"
 )
 # A time of day that only the owner knows.
 _AT_SOME_EVENT = re.compile(
@@ -100,8 +103,8 @@ _ORDER = re.compile(
 )
 _YEARLY = re.compile(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b", re.IGNORECASE)
 _RHYTHM = re.compile(
-    r"\b(?:(?:sun|mon|tues|wednes|thurs|fri|satur)days|weekends|(?:once|twice|times) a (?:day|week)"
-    r"|fortnightly|of the month)\b",
+    r"\b(?:(?:sun|mon|tues|wednes|thurs|fri|satur)days(?! from (?:now|today))|weekends"
+    r"|(?:once|twice|times) a (?:day|week)|fortnightly|of the month)\b",
     re.IGNORECASE,
 )
 _REMINDED = re.compile(r"(?:to|that|about|of) \S.*", re.IGNORECASE)
@@ -119,6 +122,8 @@ _NO_GUESS = re.compile(
     r"|.*\b(?:you|was|were|yesterday|ago)\b",
     re.IGNORECASE,
 )
+# `13h30` is a time of day, or a length.
+_CLOCK_OR_LENGTH = re.compile(r"(?:1[3-9]|2[0-3])h[0-5][0-9]")
 _LINK_WORD = re.compile(r"(?:at|on|for|by|from)", re.IGNORECASE)
 _ASKING = re.compile(
     r"^(?:(?:so|i|please|set|add|make|an?|new|reminder|remind me|need|want|have|got|gotta|its"
@@ -306,8 +311,12 @@ def _asked(intent: Remind | AmbiguousIntent) -> AmbiguousIntent:
 
 def _unless_left(intent: Remind | AmbiguousIntent, *beside: str) -> Remind | AmbiguousIntent:
     """The intent, unless a word beside its moment may belong to the moment: that is asked."""
+    if isinstance(intent, AmbiguousIntent):
+        return intent
+    if vocabulary.ends_in_time(intent.task):
+        return AmbiguousIntent(texts.MOMENT_FIRST)
     left = next(filter(vocabulary.is_left_of_time, beside), "")
-    if not left or isinstance(intent, AmbiguousIntent):
+    if not left:
         return intent
     whole = f"remind me {normalized(intent.when)}: {intent.task}"
     if vocabulary.tells_number(left):
@@ -331,7 +340,8 @@ def _unclear(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent 
     try:
         parse_moment(phrase, now)
     except BadPhrase as refused:
-        rhythms = (f"every day {phrase}", f"every {phrase}") if " and " in phrase else ()
+        whole = normalized(phrase)
+        rhythms = (f"every day {whole}", f"every {whole}") if " and " in whole else ()
         if daily := next((each for each in rhythms if isinstance(_rhythm(each, "", now), str)), ""):
             whole = f"{daily} remind me {'to' if vocabulary.is_errand(task) else 'of'} {task}"
             return AmbiguousIntent(texts.more_moments(phrase, daily), FollowUp(((daily, whole),)))
@@ -615,6 +625,8 @@ def _asked_at(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent
     ends = (*task.split()[:1], *task.split()[-1:])
     if vocabulary.names_time(task) or any(map(vocabulary.is_left_of_time, ends)):
         return None
+    if task and _CLOCK_OR_LENGTH.fullmatch(phrase):
+        return _unclear(words, task, now)
     timer = f"in {phrase}" if is_duration(phrase) and not phrase.startswith("in ") else ""
     if timer or is_moment(phrase, now):
         if not task and not timer:

@@ -304,7 +304,7 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         rf"{_SHOW} (?:my |the )?(?:schedule|agenda)",
         r"(?:my |the )?schedule|what is (?:on )?(?:my|the) schedule|upcoming",
     ),
-    Intent.REMINDERS: _lists("reminders"),
+    Intent.REMINDERS: (*_lists("reminders"), r"what is on (?:my |the )?reminders? list"),
     Intent.ROUTINES: _lists("routines"),
     Intent.TASKS: (
         *_lists(r"(?:tasks|to ?dos|to-dos)"),

@@ -118,8 +118,11 @@ _VAGUE = (
 
 _LEFT_OF_TIME = re.compile(
     rf"\d\S*|{_NUMBER}|{_MONTH}|{_WEEKDAY}|(?:mon|tues?|weds?|thur?s?|fri|sat|sun)|past|after|before"
-    r"|half|quarter|o['’]?clock|h|next|last|until|till|except|every|each|today|tomorrow|tonight|utc|gmt|bst|ces?t|[ecmp][sd]t|aest",
+    r"|half|quarter|o['’]?clock|h|next|last|until|till|between|except|every|each|today|tomorrow|tonight|utc|gmt|bst|ces?t|[ecmp][sd]t|aest",
     re.IGNORECASE,
+)
+_LEFT_PAIR = re.compile(
+    r".*\b(?:next|last|this|same) (?:day|week|weekend|month|year|time)", re.IGNORECASE
 )
 _CHANGING_IT = re.compile(
     r"(?:push|move|postpone|snooze|delay|change|shift|reschedule|make) (?:it|that|this) ",
@@ -265,6 +268,11 @@ def is_left_of_time(word: str) -> bool:
     return _LEFT_OF_TIME.fullmatch(word.strip(",.;!?")) is not None
 
 
+def ends_in_time(task: str) -> bool:
+    """Whether the last two words may belong to a time behind them, as in `call mum next month`."""
+    return _LEFT_PAIR.fullmatch(task) is not None
+
+
 def changes_it(text: str) -> bool:
     """Whether the words would change what was just set, as in `make it 4pm`."""
     return _CHANGING_IT.match(text) is not None
@@ -288,6 +296,9 @@ def unread_end(text: str) -> str:
 
 def tells_time(words: Sequence[str]) -> bool:
     """Whether every word may be part of a time, correct or not."""
+    words = [*words]
+    if "thing" in words[1:] and words[words.index("thing") - 1].lower() == "first":
+        words.remove("thing")
     return bool(words) and all(
         _TIME_WORD.fullmatch(word.rstrip(",.")) or misspelled_day([word]) == 0 for word in words
     )
