@@ -114,8 +114,9 @@ def _is_lost(link: Path, target: Path) -> bool:
     if not link.is_symlink():
         return not os.path.lexists(link)
     found = link.readlink()
-    # An update may have left the former installation where it was.
-    is_of_another = found != target and found.parts[-3:] == target.parts[-3:]
+    # An update may have left the former installation where it was; until 0.13 the texts lay higher.
+    places = (target.parts[-3:], ("ollim_bot", "texts", target.name))
+    is_of_another = found != target and found.parts[-3:] in places
     return is_of_another or not link.exists()
 
 
