@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
-from ollim_bot.features.doctor.examination import NOT_OF_A_COPY, examine
+from ollim_bot.features.doctor.examination import examine
 from ollim_bot.features.keeping.backup import (
     DATA,
     GIT_LIMIT,
@@ -60,7 +60,7 @@ from ollim_bot.kernel.store.job_checker import JobFileChecker
 from ollim_bot.kernel.store.journal import Git, GitTrouble
 from ollim_bot.kernel.store.opening import BALLAST_FILE
 from ollim_bot.kernel.store.owner_files import PolicyFile, shipped_hashes
-from ollim_bot.kernel.store.questions import DATABASE
+from ollim_bot.kernel.store.questions import DATABASE, reading
 from ollim_bot.kernel.store.schema import SCHEMA
 from ollim_bot.kernel.store.server_file import read_servers
 from ollim_bot.kernel.store.skill_files import SkillFolder
@@ -75,7 +75,6 @@ from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.tools.registry import MAIN_TOOLS
 from ollim_bot.kernel.upkeep.findings import DoctorFinding, DoctorInput
 from ollim_bot.kernel.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
-from ollim_bot.kernel.upkeep.shared_rows import reading
 from ollim_bot.kernel.values.jobs import Reminder
 from ollim_bot.kernel.values.permissions import Pattern, beyond_main
 from ollim_bot.kernel.values.shared_files import JobFile, JobFolder
@@ -513,7 +512,7 @@ def try_out(file: Path, paths: DataPaths, environ: Mapping[str, str], now: datet
         except BadSettings as bad:
             place = Location(DataPaths(root), ZoneInfo("UTC"))
             given = DoctorInput(None, place, bad.problems, environ, now)
-        return replace(restored, findings=tuple(examine(given, NOT_OF_A_COPY)))
+        return replace(restored, findings=tuple(examine(given, lambda check: check.is_of_machine)))
 
 
 def restore(

@@ -13,26 +13,24 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.features.sentinel.sentinel_file import (
-    NOT_TRIED,
-    SentinelDelivery,
-    SentinelFile,
-    begin_delivery,
-    end_delivery,
-    is_owed,
-    note_revival,
-    take_over,
-    unfinished_deliveries,
-)
-from ollim_bot.features.sentinel.sentinel_rules import (
     LONGEST_RUN,
+    NOT_TRIED,
     PATIENCE,
     BotState,
     DueDelivery,
+    SentinelDelivery,
+    SentinelFile,
     SentinelReport,
     acts_from,
+    begin_delivery,
     due_deliveries,
+    end_delivery,
+    is_owed,
+    note_revival,
     perhaps_again,
     reason_of,
+    take_over,
+    unfinished_deliveries,
 )
 from ollim_bot.kernel.base.clock import zone_of
 from ollim_bot.kernel.base.errors import AlreadyRunning, OllimError, StorageError

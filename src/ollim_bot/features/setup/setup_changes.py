@@ -32,11 +32,11 @@ from ollim_bot.surfaces.terminal.terminal_data import Data, ReadOnlyJournal, not
 
 if TYPE_CHECKING:
     from ollim_bot.features.calendars.feeds import CalendarFeeds, NewCalendar
-    from ollim_bot.features.doctor.network_checks import DiscordBot
     from ollim_bot.features.setup.auth_command import Login
     from ollim_bot.kernel.upkeep.findings import DoctorFinding
     from ollim_bot.kernel.values.provider import LoginStatus, Provider
     from ollim_bot.kernel.values.push import Pairing
+    from ollim_bot.surfaces.discord.account import DiscordBot
 
 T = TypeVar("T")
 
@@ -208,19 +208,20 @@ class Installation:
 
     def model_in_use(self, login: Login) -> ModelInUse:
         """The model that answers after the next start. Asks the login only if it counts."""
-        from ollim_bot.features.doctor.machine_checks import provider_after_start
+        from ollim_bot.kernel.upkeep.looks import provider_after_start
 
         environ = self.caller.environ
         return ModelInUse(*provider_after_start(self.settings, environ, login.status))
 
     def look_up_discord(self, token: str) -> DiscordBot | DoctorFinding:
-        from ollim_bot.features.doctor.network_checks import ask, look_up_bot
+        from ollim_bot.kernel.base.http_exchange import ask
+        from ollim_bot.surfaces.discord.account import look_up_bot
 
         return look_up_bot(Secret(token), self.settings.discord_api_url, ask)
 
     def why_silent(self, server: str) -> str:
         """Why no model server answers at the address; empty if one does."""
-        from ollim_bot.features.doctor.network_checks import ask
+        from ollim_bot.kernel.base.http_exchange import ask
 
         try:
             ask(f"{server if '://' in server else f'http://{server}'}/v1/models", {})
@@ -351,8 +352,8 @@ def judged_bot(
     found: DiscordBot | DoctorFinding, owner_id: int | None
 ) -> tuple[DiscordBot | None, list[str], tuple[str, ...]]:
     """The bot, what is wrong with the token, and what could not be checked."""
-    from ollim_bot.features.doctor.network_checks import NO_TOKEN
     from ollim_bot.kernel.upkeep.findings import DoctorFinding, Level
+    from ollim_bot.surfaces.discord.account import NO_TOKEN
 
     bot = None if isinstance(found, DoctorFinding) else found
     finding = found if isinstance(found, DoctorFinding) else found.owned_by(owner_id)

@@ -40,8 +40,8 @@ from ollim_bot.surfaces.terminal.printing import no_such, show
 from ollim_bot.surfaces.terminal.terminal_data import note
 
 if TYPE_CHECKING:
-    from ollim_bot.features.doctor.network_checks import DiscordBot
     from ollim_bot.features.install.service import Supervisor
+    from ollim_bot.surfaces.discord.account import DiscordBot
 
 _INDENT = " " * 6
 _ADDRESS = "Its address, such as localhost:11434 (Enter: not now)"
