@@ -1,20 +1,19 @@
-"""What set-up knows of an installation, and the changes that it makes there."""
+"""A talk with a person at the terminal, about an installation and the changes made there."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.kernel.base.environment import read_env_file
-from ollim_bot.kernel.base.errors import BadSettings, CalendarFailed, OllimError, WrongInput
+from ollim_bot.kernel.base.errors import BadSettings, OllimError
 from ollim_bot.kernel.base.instance import running_pid
 from ollim_bot.kernel.base.paths import DataPaths
-from ollim_bot.kernel.base.settings import Secret, Settings, problem_with
-from ollim_bot.kernel.store.calendar_files import CalendarFiles
+from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.store.steps import set_by_owner
 from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot.kernel.upkeep.env_file import (
@@ -28,28 +27,22 @@ from ollim_bot.kernel.values.changes import Changer
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import GivenNames
 from ollim_bot.surfaces.terminal.caller import Caller
-from ollim_bot.surfaces.terminal.terminal_data import Data, ReadOnlyJournal, note, prepared
+from ollim_bot.surfaces.terminal.framework import plain
+from ollim_bot.surfaces.terminal.printing import show
+from ollim_bot.surfaces.terminal.terminal_data import Data, ReadOnlyJournal, prepared
 
 if TYPE_CHECKING:
-    from ollim_bot.features.calendars.feeds import CalendarFeeds, NewCalendar
-    from ollim_bot.features.setup.auth_command import Login
-    from ollim_bot.kernel.upkeep.findings import DoctorFinding
-    from ollim_bot.kernel.values.provider import LoginStatus, Provider
-    from ollim_bot.kernel.values.push import Pairing
-    from ollim_bot.surfaces.discord.account import DiscordBot
+    pass
 
 T = TypeVar("T")
 
 _DATA_DIR = "OLLIM_DATA_DIR"
 _USER_NAME, _BOT_NAME, _ZONE = "OLLIM_USER_NAME", "OLLIM_BOT_NAME", "OLLIM_TIMEZONE"
 _LINE_NUMBER = re.compile(r":\d+: ")
-
-
-class ModelInUse(NamedTuple):
-    """`login` is None where the settings name the provider, so that no login counts."""
-
-    provider: Provider
-    login: LoginStatus | None
+_INDENT = " " * 6
+_NOT_SHOWN = "not shown as you type; Enter: not now"
+TAKEN = "{name} is set in {place}, which counts before what set-up writes: change it there."
+_YES = ("y", "yes")
 
 
 class Installation:
@@ -81,16 +74,8 @@ class Installation:
     def configure(self, key: str, value: str) -> None:
         """Change what counts at once. Raises `WrongInput`, and nothing is made then."""
         RuntimeConfig().with_value(key, value)
-        with self._writable() as data, data.database() as database:
+        with self.writable() as data, data.database() as database:
             database.run(lambda tx: set_by_owner(tx, Changer.COMMAND, key, value))
-
-    def pair(self, pairing: Pairing, last_reply: str) -> None:
-        """Keep the pairing of a phone, which counts at once. Raises `StorageError`."""
-        from ollim_bot.features.phone.pairing import keep
-        from ollim_bot.features.phone.push_file import PushFile
-
-        with self._writable() as data:
-            keep(pairing, last_reply, PushFile(self.paths), data.rows)
 
     def _read_rows(self, question: Step[T]) -> T | None:
         """The answer from the database; None also if its address is one of the wrong settings."""
@@ -169,7 +154,7 @@ class Installation:
             raise BadSettings(problems)
         changed = [name for name, value in changes.items() if self._value(name) != (value or None)]
         if changed:
-            with self._writable():
+            with self.writable():
                 change_env_file(self.paths, changes)
             self.written.update(changed)
             self.needs_restart = True
@@ -182,7 +167,7 @@ class Installation:
         return Settings.examined(caller.environ, cwd=caller.path("."), proposed=texts)
 
     @contextmanager
-    def _writable(self) -> Iterator[Data]:
+    def writable(self) -> Iterator[Data]:
         with prepared(self.paths) as journal:
             yield Data(self.paths, self.now, journal, environ=self.caller.environ)
 
@@ -203,163 +188,84 @@ class Installation:
             if zone := new.get(_ZONE):
                 set_by_owner(tx, Changer.COMMAND, "timezone", zone)
 
-        with self._writable() as data, data.database() as database:
+        with self.writable() as data, data.database() as database:
             database.run(step)
 
-    def model_in_use(self, login: Login) -> ModelInUse:
-        """The model that answers after the next start. Asks the login only if it counts."""
-        from ollim_bot.kernel.upkeep.looks import provider_after_start
 
-        environ = self.caller.environ
-        return ModelInUse(*provider_after_start(self.settings, environ, login.status))
+class Console(Protocol):
+    """A person at a terminal. A question raises `KeyboardInterrupt` or `EOFError` to stop."""
 
-    def look_up_discord(self, token: str) -> DiscordBot | DoctorFinding:
-        from ollim_bot.kernel.base.http_exchange import ask
-        from ollim_bot.surfaces.discord.account import look_up_bot
+    def say(self, line: str, indent: str = "") -> None: ...
 
-        return look_up_bot(Secret(token), self.settings.discord_api_url, ask)
+    def ask(self, question: str) -> str: ...
 
-    def why_silent(self, server: str) -> str:
-        """Why no model server answers at the address; empty if one does."""
-        from ollim_bot.kernel.base.http_exchange import ask
-
-        try:
-            ask(f"{server if '://' in server else f'http://{server}'}/v1/models", {})
-        except (OSError, ValueError) as silent:
-            return (getattr(silent, "strerror", None) or str(silent)).rstrip(".")
-        return ""
-
-    def calendars(self) -> Sequence[str]:
-        """The names of the subscribed calendars."""
-        return [source.name for source in self._calendar_files().sources()]
-
-    def read_calendar(self, address: str) -> NewCalendar:
-        """Raises `WrongInput` for a wrong address, `CalendarFailed` if it cannot be read."""
-        if "://" not in address:
-            raise WrongInput("That is not a web address. Right: https://… from your calendar.")
-        return self._feeds().read_new(address, None, self.now)
-
-    def add_calendar(self, new: NewCalendar) -> None:
-        with self._writable():
-            self._feeds().add(new)
-
-    def has_routines(self) -> bool:
-        return any(self.paths.routines.glob("*.md"))
-
-    def has_reminders(self) -> bool:
-        return any(self.paths.reminders.glob("*.md"))
-
-    def _calendar_files(self) -> CalendarFiles:
-        return CalendarFiles(self.paths, report=lambda problem: note(str(problem)))
-
-    def _feeds(self) -> CalendarFeeds:
-        from ollim_bot.features.calendars.feeds import CalendarFeeds
-
-        return CalendarFeeds(self.paths, self._calendar_files())
+    def ask_secret(self, question: str) -> str:
+        """Ask without showing the answer."""
 
 
-class GivenAnswers(NamedTuple):
-    """What the flags say; None where they say nothing."""
+class TerminalConsole:
+    def say(self, line: str, indent: str = "") -> None:
+        show(plain(line), indent)
 
-    user_name: str | None = None
-    bot_name: str | None = None
-    timezone: str | None = None
-    api_key: str | None = None
-    discord_token: str | None = None
-    calendar: str | None = None
+    def ask(self, question: str) -> str:
+        return input(question)
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """The given settings, by their names."""
-        values = {
-            "OLLIM_USER_NAME": self.user_name,
-            "OLLIM_BOT_NAME": self.bot_name,
-            "OLLIM_TIMEZONE": self.timezone,
-            "ANTHROPIC_API_KEY": self.api_key,
-            "DISCORD_TOKEN": self.discord_token,
-        }
-        return {name: value.strip() for name, value in values.items() if value is not None}
+    def ask_secret(self, question: str) -> str:
+        from getpass import getpass
+
+        return getpass(question)
 
 
-FLAGS = {
-    "OLLIM_USER_NAME": "--user-name",
-    "OLLIM_BOT_NAME": "--bot-name",
-    "OLLIM_TIMEZONE": "--timezone",
-    "ANTHROPIC_API_KEY": "--api-key",
-    "DISCORD_TOKEN": "--discord-token",
-}
-# Each of them decides which model answers.
-MODEL_SETTINGS = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "ANTHROPIC_MODEL",
-    "OLLIM_MODEL",
-)
-_NEW = "On the page Bot of your application, Reset Token shows a new one."
-_EMPTY = "is empty. Right: a value, or leave the flag out."
+class Interview:
+    """Each line begins with `indent`, in which the mark of a question has room."""
 
+    def __init__(self, console: Console, of: Installation, indent: str = _INDENT) -> None:
+        self.indent = indent
+        self.of = of
+        self._console = console
+        self._mark = ""
 
-class CheckedAnswers(NamedTuple):
-    """Right answers, with what was looked up to check them. `notes` are sentences."""
+    def begin(self, mark: str) -> None:
+        """Put the mark before the next line."""
+        self._mark = mark
 
-    changes: EnvChanges
-    calendar: NewCalendar | None = None
-    bot: DiscordBot | None = None
-    notes: tuple[str, ...] = ()
+    def say(self, text: str) -> None:
+        for line in text.splitlines():
+            self._console.say(f"{self._margin()}{line}", self.indent)
 
+    def ask(self, question: str, default: str = "") -> str:
+        """The answer; an empty one is the default."""
+        shown = f" [{plain(default)}]" if default else ""
+        return self._console.ask(f"{self._margin()}{question}{shown}: ").strip() or default
 
-def check_answers(
-    given: GivenAnswers, of: Installation, others: Sequence[str] = ()
-) -> CheckedAnswers:
-    """Look all answers over, the token and the calendar live; nothing is written.
+    def ask_right(self, question: str, problem: Callable[[str], str], default: str = "") -> str:
+        """As `ask`, again until `problem` is empty; an empty answer and the default are right."""
+        while (answer := self.ask(question, default)) and answer != default:
+            if not (reason := problem(answer)):
+                break
+            self.say(f"{reason[:1].upper()}{reason[1:]}")
+        return answer
 
-    Raises `BadSettings` with all problems at once, `others` included.
-    """
-    settings = given.settings
-    problems = [
-        *others,
-        *(
-            f"{FLAGS[name]}: {reason}"
-            for name, value in settings.items()
-            if (reason := problem_with(name, value) if value else _EMPTY)
-        ),
-    ]
-    wrong = {problem.partition(":")[0] for problem in problems}
-    changes: dict[str, str | None] = dict(settings)
-    if given.api_key is not None:
-        changes = {**dict.fromkeys(MODEL_SETTINGS), **changes}
-    right = {name: value for name, value in changes.items() if FLAGS.get(name) not in wrong}
-    # Before the token is sent anywhere: the environment may name another address.
-    misplaced = of.problems_after(right)
-    bot, notes = None, tuple[str, ...]()
-    if given.discord_token and "--discord-token" not in wrong and not misplaced:
-        found = of.look_up_discord(settings["DISCORD_TOKEN"])
-        bot, reasons, notes = judged_bot(found, of.settings.discord_owner_id)
-        problems += [f"--discord-token: {reason}" for reason in reasons]
-    calendar = None
-    if given.calendar is not None:
-        try:
-            calendar = of.read_calendar(given.calendar.strip())
-        except (WrongInput, CalendarFailed) as refused:
-            problems.append(f"--calendar: {refused}")
-    if problems := [*problems, *misplaced]:
-        raise BadSettings(problems)
-    return CheckedAnswers(changes, calendar, bot, notes)
+    def ask_secret(self, question: str, problem: Callable[[str], str]) -> str:
+        """As `ask_right`, without showing the answer; empty if the person gives none."""
+        asked = f"{question} ({_NOT_SHOWN}): "
+        while answer := self._console.ask_secret(f"{self._margin()}{asked}").strip():
+            if not (reason := problem(answer)):
+                break
+            self.say(f"{reason[:1].upper()}{reason[1:]}")
+        return answer
 
+    def agrees(self, question: str) -> bool:
+        return self.ask(f"{question} y or Enter for no").lower() in _YES
 
-def judged_bot(
-    found: DiscordBot | DoctorFinding, owner_id: int | None
-) -> tuple[DiscordBot | None, list[str], tuple[str, ...]]:
-    """The bot, what is wrong with the token, and what could not be checked."""
-    from ollim_bot.kernel.upkeep.findings import DoctorFinding, Level
-    from ollim_bot.surfaces.discord.account import NO_TOKEN
+    def is_taken(self, *names: str) -> bool:
+        """Whether another place sets one of the names, which is said."""
+        places = {name: self.of.stronger_place(name) for name in names}
+        for name, place in places.items():
+            if place is not None:
+                self.say(TAKEN.format(name=name, place=place))
+        return any(places.values())
 
-    bot = None if isinstance(found, DoctorFinding) else found
-    finding = found if isinstance(found, DoctorFinding) else found.owned_by(owner_id)
-    sentence = f"{finding.detail[:1].upper()}{finding.detail[1:]}."
-    if finding.level is Level.FAIL:
-        return bot, [f"{sentence} {_NEW if finding.detail == NO_TOKEN else finding.next}"], ()
-    if finding.level is Level.WARN:
-        return bot, [], (f"{sentence} {finding.next}",)
-    return bot, [], ()
+    def _margin(self) -> str:
+        margin, self._mark = self._mark.ljust(len(self.indent)), ""
+        return margin
