@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.base.text import counted
+from ollim_bot.kernel.store.files import ReadOnlyJournal
 from ollim_bot.kernel.store.task_file import TaskFile
 from ollim_bot.kernel.upkeep.findings import Check, DoctorInput, Found, failed, passed
-from ollim_bot.kernel.upkeep.looks import NoJournal
 
 _LOOK_AT_TASKS = "`ollim-bot tasks list` shows whether it is right."
 
 
 def check_tasks(given: DoctorInput) -> Found:
     try:
-        tasks = TaskFile(given.data.paths, NoJournal(), lambda: given.now).peek()
+        tasks = TaskFile(given.data.paths, ReadOnlyJournal(), lambda: given.now).peek()
     except StorageError as unreadable:
         yield failed(f"tasks.md {unreadable.reason}")
         return

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.kernel.base.settings import ModelChoice, Settings
 from ollim_bot.kernel.engine.launcher import login_status
 from ollim_bot.kernel.store.answer_plan_rows import with_known_plan
-from ollim_bot.kernel.store.files import FileLock, OsDisk
+from ollim_bot.kernel.store.files import FileLock, OsDisk, ReadOnlyJournal
 from ollim_bot.kernel.store.job_folder import JobFileIndex, MarkdownRepository
 from ollim_bot.kernel.store.job_formats import JobFormat
 from ollim_bot.kernel.store.questions import reading
@@ -25,14 +24,6 @@ from ollim_bot.kernel.values.provider import (
     choose_provider,
     names_provider,
 )
-
-
-class NoJournal:
-    """The journal of a check, which writes nothing."""
-
-    def note(self, path: Path, message: str, source: str = "") -> None:
-        raise AssertionError(f"{path} was written by a check: {message} {source}")
-
 
 J = TypeVar("J", bound=Job)
 
@@ -52,7 +43,7 @@ def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
         repository = MarkdownRepository(
             JobFileIndex(folder, form, OsDisk()),
             FileLock(paths.lock_of(folder)),
-            journal=NoJournal(),
+            journal=ReadOnlyJournal(),
             choose_holder=choose_holder,
             plan=plan,
         )

@@ -14,6 +14,7 @@ from ollim_bot.kernel.base.errors import BadSettings, OllimError
 from ollim_bot.kernel.base.instance import running_pid
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import Settings
+from ollim_bot.kernel.store.files import ReadOnlyJournal
 from ollim_bot.kernel.store.steps import set_by_owner
 from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot.kernel.upkeep.env_file import (
@@ -29,7 +30,7 @@ from ollim_bot.kernel.values.schedule import GivenNames
 from ollim_bot.surfaces.terminal.caller import Caller
 from ollim_bot.surfaces.terminal.framework import plain
 from ollim_bot.surfaces.terminal.printing import show
-from ollim_bot.surfaces.terminal.terminal_data import Data, ReadOnlyJournal, prepared
+from ollim_bot.surfaces.terminal.terminal_data import Data, prepared
 
 if TYPE_CHECKING:
     pass
