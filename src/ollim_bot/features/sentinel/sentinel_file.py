@@ -91,6 +91,11 @@ class BotState(StrEnum):
         """Whether the database may be written: an update or a restore may replace it."""
         return self not in (BotState.UPDATE, BotState.RESTORE, BotState.CUT_OFF)
 
+    @property
+    def reason(self) -> str:
+        """The footer of what the sentinel delivers."""
+        return _REASONS.get(self, "The bot does not answer; this came from its watch.")
+
 
 _REASONS = {
     BotState.STOPPED: "The bot is stopped; this came from its watch.",
@@ -98,27 +103,6 @@ _REASONS = {
     BotState.CUT_OFF: "The database cannot be reached; this came from the bot's watch.",
     BotState.RESTORE: "A backup is being restored; this came from the bot's watch.",
 }
-
-
-def reason_of(state: BotState) -> str:
-    """The footer of what the sentinel delivers."""
-    return _REASONS.get(state, "The bot does not answer; this came from its watch.")
-
-
-def brought(title: str, at: datetime, now: datetime) -> str:
-    """What the bot tells of a delivery when it runs again."""
-    return f"While I was away, my watch brought “{title}” {describe(at, now)}."
-
-
-def not_brought(title: str, due: datetime, now: datetime) -> str:
-    """What the bot tells instead, if nothing confirms that it reached the owner."""
-    when = describe(due, now)
-    return f"While I was away, “{title}” was due {when}, and my watch may not have reached you."
-
-
-def perhaps_again(title: str) -> str:
-    """The words of a notification that may have been shown before."""
-    return f"{title} (this may be the second time it is shown)"
 
 
 def acts_from(heartbeat: datetime, now: datetime) -> datetime:
@@ -355,11 +339,13 @@ def end_delivery(tx: Transaction, one: SentinelDelivery, *, was_met: bool) -> No
     title, now = one.item.short_title, tx.now.astimezone(one.message.at.tzinfo)
     name, doubt = f"sentinel-{message_id}", f"sentinel-doubt-{message_id}"
     if one.through:
-        sentence = brought(title, one.message.at, now)
+        when = describe(one.message.at, now)
+        sentence = f"While I was away, my watch brought “{title}” {when}."
         tx.notices.change(lambda record: record.withdrawn(doubt))
         tx.updates.change(lambda pending: pending.without({doubt}))
     else:
-        name, sentence = doubt, not_brought(title, one.item.due, now)
+        due = f"While I was away, “{title}” was due {describe(one.item.due, now)}"
+        name, sentence = doubt, f"{due}, and my watch may not have reached you."
     notice = new_notice(sentence, key=name, for_reminder=True)
     leave_notice(tx, replace(notice, id=name), tx.now)
 

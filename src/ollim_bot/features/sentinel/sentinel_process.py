@@ -27,8 +27,6 @@ from ollim_bot.features.sentinel.sentinel_file import (
     end_delivery,
     is_owed,
     note_revival,
-    perhaps_again,
-    reason_of,
     take_over,
     unfinished_deliveries,
 )
@@ -313,7 +311,7 @@ class Sentinel:
 
     def _begin(self, tx: Transaction, way: _Way, state: BotState) -> _Works:
         """What waits and what is due now, which is claimed, and kept before it is sent."""
-        names, now, reason = [*self._around.channels], self._clock.now(), reason_of(state)
+        names, now, reason = [*self._around.channels], self._clock.now(), state.reason
         for name in names:
             tx.channels.join(name, "")
         if not way.is_known:
@@ -381,11 +379,13 @@ class Sentinel:
 
     def _notified_of(self, one: SentinelDelivery, sent: SentinelDelivery) -> SentinelDelivery:
         """The delivery, after a notification if it has reached the owner by no channel."""
-        words = perhaps_again(one.message.text) if one.was_tried else one.message.text
+        again = " (this may be the second time it is shown)" if one.was_tried else ""
         notify, name = self._around.notify, one.message.id
         if sent.through or notify is None:
             return sent
-        if name not in self._notified and not notify(words, one.message.footer):
+        if name not in self._notified and not notify(
+            f"{one.message.text}{again}", one.message.footer
+        ):
             return sent
         self._notified.add(name)
         return replace(sent, through=(NOTIFICATION,))

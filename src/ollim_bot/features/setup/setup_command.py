@@ -515,7 +515,7 @@ _EMPTY = "is empty. Right: a value, or leave the flag out."
 
 
 class GivenAnswers(NamedTuple):
-    """What the flags say; None where they say nothing."""
+    """What the flags say, in the order of `FLAGS`; None where they say nothing."""
 
     user_name: str | None = None
     bot_name: str | None = None
@@ -527,14 +527,8 @@ class GivenAnswers(NamedTuple):
     @property
     def settings(self) -> dict[str, str]:
         """The given settings, by their names."""
-        values = {
-            "OLLIM_USER_NAME": self.user_name,
-            "OLLIM_BOT_NAME": self.bot_name,
-            "OLLIM_TIMEZONE": self.timezone,
-            "ANTHROPIC_API_KEY": self.api_key,
-            "DISCORD_TOKEN": self.discord_token,
-        }
-        return {name: value.strip() for name, value in values.items() if value is not None}
+        values = zip(FLAGS, self, strict=False)  # the calendar is no setting
+        return {name: value.strip() for name, value in values if value is not None}
 
 
 class CheckedAnswers(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
 
@@ -33,19 +33,12 @@ def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
     paths = given.data.paths
     folder = paths.jobs(form.kind)
     with given.reading() as ask:
-
-        def choose_holder(rivals: Sequence[Job]) -> int:
-            return ask(lambda tx: holder_of_id(tx, rivals)) or 0
-
-        def plan(job: Job) -> Job:
-            return ask(lambda tx: with_known_plan(tx, job)) or job
-
         repository = MarkdownRepository(
             JobFileIndex(folder, form, OsDisk()),
             FileLock(paths.lock_of(folder)),
             journal=ReadOnlyJournal(),
-            choose_holder=choose_holder,
-            plan=plan,
+            choose_holder=lambda rivals: ask(lambda tx: holder_of_id(tx, rivals)) or 0,
+            plan=lambda job: ask(lambda tx: with_known_plan(tx, job)) or job,
         )
         return repository.report()
 
