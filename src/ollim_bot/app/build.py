@@ -396,7 +396,7 @@ class ConversationParts:
             {AddressKind.GOOGLE_REDIRECT: self.google.take, **deps.take_address},
             self.echo.undo,
             clock,
-            talk if deps.status.is_offline else None,
+            talk.answered if deps.status.is_offline else None,
         )
 
     def _build_commands(self) -> None:

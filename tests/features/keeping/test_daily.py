@@ -120,7 +120,7 @@ async def back_up(home: Home, told: list[str]) -> None:
 async def test_the_newest_backups_are_kept_and_a_failure_is_told(home: Home) -> None:
     told: list[str] = []
     await back_up(home, told)
-    folder = home.paths.backups
+    folder = home.paths.backups()
     (first,) = folder.iterdir()
     for number in range(KEPT):
         shutil.copy(first, folder / f"ollim-bot-20261110T0{number}0000Z.tar.gz")

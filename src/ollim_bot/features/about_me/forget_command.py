@@ -208,6 +208,6 @@ def _ended(data: Data, left: Found, out_of_reach: Sequence[str]) -> Iterator[str
     if not (left.places or left.kept):
         yield "Forgotten."
     yield plain(f"The bot cannot reach: {'; '.join(out_of_reach)}.")
-    folder = data.paths.backups
+    folder = data.paths.backups()
     if folder.is_dir() and any(folder.iterdir()):
         yield plain(f"Automatic backups are in {folder}. Delete those that are older than today.")

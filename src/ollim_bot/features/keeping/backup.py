@@ -377,7 +377,7 @@ def write_backup(
     """Write a backup of one moment, also while the bot runs, and return what is in it.
 
     `environment` says where the engine keeps its records. `target` is a folder or a new file; the
-    default is a new file in `paths.backups`. What cannot be read is named in the report, which
+    default is a new file in `paths.backups()`. What cannot be read is named in the report, which
     is not complete then. `keep` removes older backups of this data directory in the same folder, if
     this one is complete. The file gets its name when it is whole; on any error nothing is left.
     `check` is called again and again, and may raise to end the backup. Raises `OllimError`.
@@ -417,7 +417,7 @@ def write_backup(
 def _place(paths: DataPaths, target: Path | None) -> tuple[Path, str | None]:
     """The folder of the backup, and its name if the owner gave one."""
     if target is None:
-        folder, name = paths.backups, None
+        folder, name = paths.backups(), None
     elif target.is_dir():
         folder, name = target, None
     else:
@@ -659,7 +659,7 @@ _MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
 
 
 def check_backup(given: DoctorInput) -> Found:
-    folder, now = given.data.paths.backups, given.local_now
+    folder, now = given.data.paths.backups(), given.local_now
     config = given.read(lambda tx: tx.config.get()) or RuntimeConfig()
     return backups(backups_in(folder), folder, now, is_automatic=config.auto_backup)
 

@@ -380,12 +380,11 @@ class Sentinel:
     def _notified_of(self, one: SentinelDelivery, sent: SentinelDelivery) -> SentinelDelivery:
         """The delivery, after a notification if it has reached the owner by no channel."""
         again = " (this may be the second time it is shown)" if one.was_tried else ""
+        words = f"{one.message.text}{again}"
         notify, name = self._around.notify, one.message.id
         if sent.through or notify is None:
             return sent
-        if name not in self._notified and not notify(
-            f"{one.message.text}{again}", one.message.footer
-        ):
+        if name not in self._notified and not notify(words, one.message.footer):
             return sent
         self._notified.add(name)
         return replace(sent, through=(NOTIFICATION,))

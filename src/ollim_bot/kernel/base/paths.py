@@ -84,7 +84,6 @@ class DataPaths:
     waiting_files = _Below("state/waiting-files.json")
     locks = _Below("state/.locks")
 
-    @property
     def backups(self) -> Path:
         """Where backups go by default: beside the data directory, out of the agent's reach."""
         return self.root.with_name(f"{self.root.name}-backups")
