@@ -1,4 +1,4 @@
-"""The values of the doctor: what a check is given, what it finds, repairs and reports."""
+"""What a check of the doctor is given, what it finds, repairs and reports."""
 
 from __future__ import annotations
 
