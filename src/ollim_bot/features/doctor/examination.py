@@ -30,7 +30,7 @@ _LIMIT_IN_CHAT = 2.5
 # Each declares its own `CHECKS`.
 MODULES = (
     *("features.doctor.data_checks", "features.doctor.machine_checks", "surfaces.discord.account"),
-    *("features.calendars.feeds", "features.google.tokens", "features.install.checks"),
+    *("features.calendars.feeds", "features.google.login", "features.install.checks"),
     *("features.jobs.checks", "features.keeping.backup", "features.phone.pairing"),
     *("features.sentinel.checks", "features.skills.skill_packages", "features.tasks.checks"),
     *("features.tool_servers.tool_servers", "features.webhooks.checks"),
