@@ -180,7 +180,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a press is noted before it is done",
-        "features/phone/replies.py",
+        "features/phone/ntfy_channel.py",
         "        is_done = button is not None and await self._pressed(service, button)\n",
         "        if button is not None and event is not None:\n"
         "            read = event.id\n"
@@ -194,7 +194,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "presses are read from now on",
-        "features/phone/replies.py",
+        "features/phone/ntfy_channel.py",
         "        since = state.last_reply or str(int(self._pairing.paired_at.timestamp()))\n",
         "        since = str(int(self._clock.now().timestamp()) + (not state))\n",
         focus=("press while the bot is dead",),

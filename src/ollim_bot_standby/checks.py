@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from ollim_bot import __version__
@@ -10,7 +10,7 @@ from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.store.schema import SCHEMA
-from ollim_bot.kernel.upkeep.findings import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.kernel.upkeep.findings import DoctorInput, Found, failed, passed, warned
 from ollim_bot_standby.file_layout import WaitingFiles, set_asides
 from ollim_bot_standby.keys import key_names
 from ollim_bot_standby.machines import FoundServer, in_words
@@ -42,7 +42,7 @@ _BRING_KEYS = (
 )
 
 
-def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
+def check_standby(given: DoctorInput) -> Found:
     settings = given.valid_settings
     assert settings.database_url is not None
     if find_spec("psycopg") is None:
@@ -61,25 +61,25 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
     yield from settings_unlike(settings)
 
 
-def files_waiting(paths: DataPaths) -> Iterator[DoctorFinding]:
+def files_waiting(paths: DataPaths) -> Found:
     if waiting := sorted(WaitingFiles(paths).read()):
         names = ", ".join(waiting[:_SHOWN_FILES])
         yield warned(_NOT_SEEN.format(names=names), _ACCEPT)
 
 
-def settings_unlike(settings: Settings) -> Iterator[DoctorFinding]:
+def settings_unlike(settings: Settings) -> Found:
     for each in settings.unlike:
         yield warned(each, _CHANGE_SHARED.format(file=settings.paths.shared_settings))
 
 
-def files_set_aside(paths: DataPaths) -> Iterator[DoctorFinding]:
+def files_set_aside(paths: DataPaths) -> Found:
     for each in set_asides(paths):
         names = ", ".join(each.files[:_SHOWN_FILES])
         detail = _SET_ASIDE.format(folder=each.folder, names=names)
         yield warned(detail, _LOOK_THERE.format(folder=paths.root / each.folder))
 
 
-def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
+def standby(found: FoundServer, keys: Sequence[str]) -> Found:
     """`keys` are the names of those that this machine has."""
     leader = found.leading
     if not found.is_ours:
@@ -108,7 +108,7 @@ def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
         yield warned(_KEYS_AWAY.format(names=", ".join(away)), _BRING_KEYS)
 
 
-def _of_versions(found: FoundServer, name: str, version: str) -> Iterator[DoctorFinding]:
+def _of_versions(found: FoundServer, name: str, version: str) -> Found:
     """Where the leader has another version than this machine."""
     if found.schema < SCHEMA:
         older = (

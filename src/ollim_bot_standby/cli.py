@@ -30,8 +30,8 @@ from ollim_bot_standby.keys import (
 from ollim_bot_standby.machines import FoundServer, Leader, Machine, in_words
 
 if TYPE_CHECKING:
-    from ollim_bot.features.setup.setup_command import Console
     from ollim_bot.kernel.base.settings import Secret, Settings
+    from ollim_bot.surfaces.terminal.interview import Console
     from ollim_bot_standby.stored_files import FilesState
 
 _NEEDS_PSYCOPG = (
@@ -566,6 +566,6 @@ def _require_psycopg() -> None:
 
 
 def _console() -> Console:
-    from ollim_bot.features.setup.setup_command import TerminalConsole
+    from ollim_bot.surfaces.terminal.interview import TerminalConsole
 
     return TerminalConsole()

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from ollim_bot.features.keeping.backup import Power
-from ollim_bot.features.keeping.restore import ORDINARY, may_use, power_of, text_of
+from ollim_bot.features.keeping.restore import ORDINARY, power_of, text_of
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.plain_files import SizeLimit
@@ -23,7 +23,7 @@ from ollim_bot.kernel.store.job_types import JOB_TYPES
 from ollim_bot.kernel.store.owner_files import policy_in, subagent_in
 from ollim_bot.kernel.store.routine_format import RHYTHM_FIELDS
 from ollim_bot.kernel.store.snapshot import folded
-from ollim_bot.kernel.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.kernel.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS, may_use
 from ollim_bot.kernel.values.jobs import Job
 from ollim_bot.kernel.values.permissions import Pattern, ToolPolicy, beyond_main
 from ollim_bot.kernel.values.ports import Disk

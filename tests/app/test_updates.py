@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock
 
-from ollim_bot.features.install.update_watch import BEGUN, BotUpdates, StartDetached, start_updater
+from ollim_bot.features.install.updater import BEGUN, BotUpdates, StartDetached, start_updater
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.instance import single_instance
 from ollim_bot.kernel.base.paths import DataPaths

@@ -13,7 +13,6 @@ from tests.install.removal_paths import listed_paths
 from tests.terminal import Terminal
 from tests.wheels import ROOT
 
-from ollim_bot.features.keeping.backup import automatic_folder
 from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.engine.transcripts import config_folder
 from ollim_bot.surfaces.web.access import HEALTH
@@ -89,7 +88,7 @@ def test_every_place_that_the_code_names_is_listed_for_removal(tmp_path: Path) -
     data = Settings.from_env({"HOME": str(home)}, cwd=tmp_path).paths
     named = [
         data.root,
-        automatic_folder(data),
+        data.backups(),
         data.root.with_name(f"{data.root.name}.before-restore-2026-11-16"),
         config_folder({"HOME": str(home)}),
         *(

@@ -15,7 +15,7 @@ from tests.terminal import Terminal
 
 from ollim_bot import __version__
 from ollim_bot.features.doctor import data_checks as data
-from ollim_bot.features.doctor import service_checks as service
+from ollim_bot.features.doctor import machine_checks as machine
 from ollim_bot.kernel.base.instance import single_instance
 from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.store.schema import SCHEMA
@@ -64,14 +64,14 @@ def test_the_doctor_says_what_keeps_a_machine_from_leading(shelf: Terminal) -> N
         (found,) = check(lost)
         assert found.level is Level.FAIL
         assert "ollim-bot standby status" in found.next
-    assert next(iter(service.check_bot(lost))).level is Level.OFF
+    assert next(iter(machine.check_bot(lost))).level is Level.OFF
 
 
 def of_the_standby(there: DataDirectory) -> Findings:
     environ = {"OLLIM_DATA_DIR": str(there.paths.root), "DATABASE_URL": "postgresql:///x?host=/no"}
     settings = Settings.from_env(environ, cwd=there.paths.root)
     here = replace(given(there.paths), settings=settings, environ=environ)
-    for check in (checks.check_standby, service.check_bot):
+    for check in (checks.check_standby, machine.check_bot):
         yield from check(here)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checks, "find_spec", lambda _: None)

@@ -33,7 +33,7 @@ from ollim_bot.features.google.google_calendars import GoogleCalendars
 from ollim_bot.features.google.google_client import GoogleClient
 from ollim_bot.features.google.google_tasks import connected_tasks
 from ollim_bot.features.google.tokens import GoogleTokenStore
-from ollim_bot.features.install.update_watch import BotUpdates, newer_version, start_updater
+from ollim_bot.features.install.updater import BotUpdates, newer_version, start_updater
 from ollim_bot.features.keeping.daily import DailyTask, DailyUpkeep, back_up_daily
 from ollim_bot.features.keeping.restore import place_transcripts, refuse_cut_off
 from ollim_bot.features.sentinel.sentinel_file import SentinelFile

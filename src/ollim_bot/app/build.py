@@ -24,7 +24,6 @@ from ollim_bot.app.views import (
 from ollim_bot.features.google.google_chat import EventButtons, EventCalendar, GoogleConnection
 from ollim_bot.features.jobs.job_buttons import ItemButtons, JobButtons, UndoExpiry
 from ollim_bot.features.jobs.job_forms import JobFormView
-from ollim_bot.features.keeping.restore import of_conversation
 from ollim_bot.features.quiet import QuietCommands, QuietWatch
 from ollim_bot.features.setup.set_up_talk import Greeting, SetUpTalk
 from ollim_bot.features.tasks.breakdown_store import StepWriter
@@ -103,6 +102,7 @@ from ollim_bot.kernel.store.run_requests import RequestFolder
 from ollim_bot.kernel.store.skill_files import SkillFolder
 from ollim_bot.kernel.store.store import Store, Watches
 from ollim_bot.kernel.tools.gates import Allowed, BackgroundTools, Undecided
+from ollim_bot.kernel.tools.registry import of_conversation
 from ollim_bot.kernel.tools.tool_context import ToolContext
 from ollim_bot.kernel.values.calendar import CalendarCopy
 from ollim_bot.kernel.values.channels import PushChannel
@@ -396,7 +396,7 @@ class ConversationParts:
             {AddressKind.GOOGLE_REDIRECT: self.google.take, **deps.take_address},
             self.echo.undo,
             clock,
-            talk if deps.status.is_offline else None,
+            talk.answered if deps.status.is_offline else None,
         )
 
     def _build_commands(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from ollim_bot.features.doctor.examination import CHECKS
+from ollim_bot.features.doctor.examination import checks
 from ollim_bot.kernel.upkeep.findings import Check, DoctorFinding, DoctorInput
 
 NOTHING = DoctorInput(None, None, (), {}, datetime(2026, 11, 15, tzinfo=UTC))
@@ -18,7 +18,7 @@ COMMAND = re.compile(
 
 
 def check(name: str) -> Check:
-    return next(each for each in CHECKS if each.name == name)
+    return next(each for each in checks() if each.name == name)
 
 
 def look(given: DoctorInput, *names: str) -> list[DoctorFinding]:

@@ -13,7 +13,7 @@ import pytest
 from tests.ports import unused_port
 from tests.terminal import CommandResult, Terminal
 
-from ollim_bot.features.doctor.examination import CHECKS
+from ollim_bot.features.doctor.examination import checks
 from ollim_bot.kernel.base.instance import single_instance
 from ollim_bot.kernel.engine.launcher import engine_variables
 from ollim_bot.kernel.store.data_directory import prepare_data_directory
@@ -252,4 +252,4 @@ def test_a_real_model_that_was_used_and_has_no_login_is_a_failure(terminal: Term
 
 def test_the_page_of_the_docs_explains_every_line() -> None:
     explained = re.findall(r"^\| `([\w ]+)` \|", PAGE, re.MULTILINE)
-    assert explained == NAMES == [check.name for check in CHECKS]
+    assert explained == NAMES == [check.name for check in checks()]

@@ -20,19 +20,14 @@ from tests.features.google.scene import START, GoogleScene, google_scene
 from tests.ports import unused_port
 from tests.surfaces.web.scene import make_scene, running
 
-from ollim_bot.features.doctor.network_checks import (
-    HttpAnswer,
-    ask,
-    discord_account,
-    hosts,
-    page,
-    why_not_free,
-)
+from ollim_bot.features.doctor.machine_checks import hosts, page
 from ollim_bot.features.google.google_values import SCOPES, GoogleService
 from ollim_bot.kernel.base.environment import Location
 from ollim_bot.kernel.base.errors import SignInNeeded
+from ollim_bot.kernel.base.http_exchange import HttpAnswer, ask, why_not_free
 from ollim_bot.kernel.base.settings import Secret
 from ollim_bot.kernel.upkeep.findings import DoctorFinding, DoctorInput, Level, passed
+from ollim_bot.surfaces.discord.account import discord_account
 
 
 async def of_discord(

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.features.install.supervisors import FakeLaunchd, FakeSupervisor, FakeSystemd, write_bot
 
-from ollim_bot.features.doctor.service_checks import check_service, service
+from ollim_bot.features.install.checks import check_service, service
 from ollim_bot.features.install.service import (
     LABEL,
     TIMER,

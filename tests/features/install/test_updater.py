@@ -15,7 +15,6 @@ from tests.patience import patience
 
 from ollim_bot.features.install.releases import InstalledProgram, version_in
 from ollim_bot.features.install.updater import Updater
-from ollim_bot.features.keeping.backup import automatic_folder
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.store.data_directory import TEXTS
@@ -93,14 +92,14 @@ def test_a_good_update_backs_up_starts_on_the_data_and_takes_over(tmp_path: Path
     scene = Scene(tmp_path)
     release = scene.updater().check()
     assert (release.version, release.changelog) == (NEW, "## 0.13.0\n\n- new")
-    assert not automatic_folder(scene.paths).exists(), "a check changes nothing"
+    assert not scene.paths.backups().exists(), "a check changes nothing"
     outcome = scene.update()
     assert outcome.phase is Phase.DONE
     assert read_update(scene.paths) == outcome
     assert in_place(scene.installation) == NEW
     assert not scene.installation.beside.exists()
     assert not scene.paths.before_update.exists()
-    assert len([*automatic_folder(scene.paths).glob("*.tar.gz")]) == 1
+    assert len([*scene.paths.backups().glob("*.tar.gz")]) == 1
     assert scene.said == [
         "Installing 0.13.0 beside 0.12.0 …",
         "Backing up …",
@@ -131,7 +130,7 @@ def test_a_checkout_with_changes_ends_before_the_backup(tmp_path: Path) -> None:
     scene.checkout.release(NEW)
     (scene.checkout.path / "CHANGELOG.md").write_text("mine")
     assert "has changes of its own" in scene.refused()
-    assert not automatic_folder(scene.paths).exists()
+    assert not scene.paths.backups().exists()
 
 
 def _no_network(scene: Scene) -> None:
@@ -198,7 +197,7 @@ def test_a_backup_that_fails_ends_the_update_before_the_new_version_sees_the_dat
     tmp_path: Path,
 ) -> None:
     scene = Scene(tmp_path)
-    automatic_folder(scene.paths).write_text("in the way")
+    scene.paths.backups().write_text("in the way")
     assert "could not be written" in scene.refused()
     assert not any("--trial" in words for words in scene.fake.calls())
 

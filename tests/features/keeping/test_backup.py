@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.features.keeping.backups import NOW, SESSION, Home, everything_below
 
-from ollim_bot.features.keeping.backup import automatic_folder, backups_in, opened_backup
+from ollim_bot.features.keeping.backup import backups_in, opened_backup
 from ollim_bot.features.keeping.restore import restore_into
 from ollim_bot.kernel.base.errors import OllimError, WriteFailed, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
@@ -103,7 +103,7 @@ def test_another_program_can_read_it_and_finds_the_manifest_first(tmp_path: Path
     assert manifest["made_at"] == NOW.isoformat()
     assert [entry["path"] for entry in manifest["files"]] == names[1:]
     assert report.is_complete
-    assert report.path.parent == automatic_folder(home.paths)
+    assert report.path.parent == home.paths.backups()
     assert report.path.name == "ollim-bot-20261116T090000Z.tar.gz"
     assert report.path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(report.path.parent) == [report.path.name]
@@ -193,7 +193,7 @@ def test_a_damaged_database_is_told_and_makes_no_backup(home: Home) -> None:
     (home.paths.state / "ollim.db").write_bytes(b"no database" * 1000)
     with pytest.raises(Damaged):
         home.back_up()
-    assert list(automatic_folder(home.paths).iterdir()) == []
+    assert list(home.paths.backups().iterdir()) == []
 
 
 def test_a_backup_that_is_ended_leaves_nothing(home: Home) -> None:
@@ -202,11 +202,11 @@ def test_a_backup_that_is_ended_leaves_nothing(home: Home) -> None:
 
     with pytest.raises(OllimError, match="enough"):
         home.back_up(check=end)
-    assert list(automatic_folder(home.paths).iterdir()) == []
+    assert list(home.paths.backups().iterdir()) == []
 
 
 def test_what_a_kill_left_is_removed_by_the_next_one(home: Home) -> None:
-    folder = automatic_folder(home.paths)
+    folder = home.paths.backups()
     left = folder / ".ollim-bot-backup-dead"
     left.mkdir(parents=True)
     (left / "body").write_bytes(b"half")

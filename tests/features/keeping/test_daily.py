@@ -15,7 +15,7 @@ from devtools.doubles.clock import ManualClock, run_ready_tasks
 from devtools.doubles.immediate_store import ImmediateStore
 from tests.features.keeping.backups import Home
 
-from ollim_bot.features.keeping.backup import KEPT, automatic_folder
+from ollim_bot.features.keeping.backup import KEPT
 from ollim_bot.features.keeping.daily import DailyTask, DailyUpkeep, back_up_daily
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.store.database import Database
@@ -120,7 +120,7 @@ async def back_up(home: Home, told: list[str]) -> None:
 async def test_the_newest_backups_are_kept_and_a_failure_is_told(home: Home) -> None:
     told: list[str] = []
     await back_up(home, told)
-    folder = automatic_folder(home.paths)
+    folder = home.paths.backups()
     (first,) = folder.iterdir()
     for number in range(KEPT):
         shutil.copy(first, folder / f"ollim-bot-20261110T0{number}0000Z.tar.gz")

@@ -9,7 +9,7 @@ from devtools.localntfy.access import Limits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.features.phone.replies import (
+from ollim_bot.features.phone.ntfy_channel import (
     BURST,
     Bucket,
     is_room,

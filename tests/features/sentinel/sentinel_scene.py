@@ -18,8 +18,8 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine
 from tests.kernel.schedule.scene import NOW, ScheduleScene, schedule_scene
 
+from ollim_bot.features.sentinel.sentinel_file import SentinelReport
 from ollim_bot.features.sentinel.sentinel_process import MakeChannel, Sentinel, SentinelEnvironment
-from ollim_bot.features.sentinel.sentinel_rules import SentinelReport
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.store.connection import Connect, connect
 from ollim_bot.kernel.store.opening import open_database

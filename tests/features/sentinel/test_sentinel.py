@@ -29,9 +29,8 @@ from tests.kernel.schedule.owner_actions import pings
 from tests.kernel.schedule.test_nags import click
 from tests.kernel.store.scene import without_patience
 
-from ollim_bot.features.sentinel.sentinel_file import SentinelFile
+from ollim_bot.features.sentinel.sentinel_file import BotState, SentinelFile
 from ollim_bot.features.sentinel.sentinel_process import NOTIFICATION
-from ollim_bot.features.sentinel.sentinel_rules import BotState
 from ollim_bot.kernel.base.instance import single_instance
 from ollim_bot.kernel.store.files import FileLock
 from ollim_bot.kernel.store.heartbeat import HeartbeatFile

@@ -15,11 +15,11 @@ from devtools.doubles.clock import ManualClock, run_ready_tasks
 
 from ollim_bot.features.sentinel.sentinel_file import (
     ChannelTry,
+    DueDelivery,
     SentinelDelivery,
     SentinelFile,
     deliveries_left,
 )
-from ollim_bot.features.sentinel.sentinel_rules import DueDelivery
 from ollim_bot.kernel.base.moments import Nag
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.store.data_directory import prepare_data_directory

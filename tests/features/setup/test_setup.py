@@ -22,7 +22,6 @@ from tests.features.setup.setup_scene import (
 from tests.ports import unused_port
 from tests.terminal import Terminal
 
-from ollim_bot.features.doctor.network_checks import DiscordBot
 from ollim_bot.features.install.service import SYSTEMD, Supervisor
 from ollim_bot.features.setup.setup_command import STEPS, ServiceStart
 from ollim_bot.kernel.base.errors import BadSettings, OllimError, WriteFailed, WrongInput
@@ -30,6 +29,7 @@ from ollim_bot.kernel.base.instance import single_instance
 from ollim_bot.kernel.store.opening import open_database
 from ollim_bot.kernel.store.questions import look_into
 from ollim_bot.kernel.values.schedule import GivenNames
+from ollim_bot.surfaces.discord.account import DiscordBot
 from ollim_bot.surfaces.terminal.caller import Caller
 
 pytestmark = pytest.mark.real_engine

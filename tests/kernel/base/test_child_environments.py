@@ -44,7 +44,7 @@ PLACES = {"execve": 2, "execvpe": 2, "run_to_end": 1}
 OURSELVES = "it is this program, which has all settings"
 EXCEPTIONS = {
     ("app/start.py", "run"): OURSELVES,
-    ("features/install/update_watch.py", "start_updater"): OURSELVES,
+    ("features/install/updater.py", "start_updater"): OURSELVES,
     ("features/install/updater.py", "running"): OURSELVES,
     ("features/install/updater.py", "_start_bot"): OURSELVES,
     ("features/install/service.py", "examined_by"): OURSELVES,

@@ -205,11 +205,9 @@ def _counted(place: Place) -> str:
 
 
 def _ended(data: Data, left: Found, out_of_reach: Sequence[str]) -> Iterator[str]:
-    from ollim_bot.features.keeping.backup import automatic_folder
-
     if not (left.places or left.kept):
         yield "Forgotten."
     yield plain(f"The bot cannot reach: {'; '.join(out_of_reach)}.")
-    folder = automatic_folder(data.paths)
+    folder = data.paths.backups()
     if folder.is_dir() and any(folder.iterdir()):
         yield plain(f"Automatic backups are in {folder}. Delete those that are older than today.")

@@ -30,11 +30,13 @@ from ollim_bot.kernel.base.http_exchange import (
     ResponseTooLarge,
     exchange,
 )
+from ollim_bot.kernel.base.instance import running_pid
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.plain_files import UnsuitableFile, read_with_status
 from ollim_bot.kernel.store.calendar_files import CalendarFiles, CalendarSource, Stored, copy_in
 from ollim_bot.kernel.store.file_store import Malformed, parse_object
-from ollim_bot.kernel.values.calendar import CalendarCopy, free_name, name_problem
+from ollim_bot.kernel.upkeep.findings import Check, DoctorInput, Found, failed, off, passed, warned
+from ollim_bot.kernel.values.calendar import CalendarCopy, age_words, free_name, name_problem
 from ollim_bot.kernel.values.pasted_addresses import is_loopback, is_public, written_address
 
 MOST_BYTES = 10_000_000
@@ -381,3 +383,32 @@ def _own_name(text: bytes) -> str:
     found = _OWN_NAME.search(text[:_BEFORE_EVENTS].partition(b"BEGIN:VEVENT")[0])
     name = found[1].decode("utf-8", "replace").strip() if found else ""
     return name if _PLAIN_NAME.fullmatch(name) else ""
+
+
+_REFRESH = "Run `ollim-bot cal refresh`: it says what is wrong."
+
+
+def check_calendars(given: DoctorInput) -> Found:
+    paths, now = given.data.paths, given.local_now
+    files = CalendarFiles(paths)
+    troubles = list(files.troubles())
+    for path, reason in troubles:
+        step = "Run `ollim-bot cal calendars`: it sets the file aside. Then subscribe again."
+        yield failed(f"state/calendars/{path.name} cannot be used: {reason}", step)
+    if troubles:
+        return
+    copies, is_running = files.copies(), running_pid(paths.bot_pid) is not None
+    for copy in copies:
+        if copy.problem:
+            yield warned(f"{copy.name} cannot be read: {copy.problem.rstrip('.')}")
+        elif is_running and copy.is_stale(now):
+            yield warned(f"{copy.name} was not read for long: {age_words(copy, now)}")
+        if copy.limits:
+            left = "`ollim-bot cal upcoming` shows what is left"
+            step = f"{left}; see the rest where the calendar is from."
+            yield warned(f"{copy.name}: {copy.limits.rstrip('.')}", step)
+    ages = ", ".join(f"{copy.name} {age_words(copy, now)}" for copy in copies)
+    yield passed(ages) if ages else off("none; `ollim-bot cal subscribe -` adds one")
+
+
+CHECKS = (Check("calendars", check_calendars, _REFRESH, place=170),)

@@ -68,13 +68,13 @@ def _undo_answer(change: ChangeRow, data: Data) -> str:
     import asyncio
     from datetime import UTC
 
-    from ollim_bot.features.keeping.restore import of_conversation
     from ollim_bot.kernel.base.clock import SystemClock
     from ollim_bot.kernel.changes.change_journal import ChangeJournal
     from ollim_bot.kernel.changes.file_changes import FileChanges
     from ollim_bot.kernel.changes.item_answers import new_copy, undo_answer_change
     from ollim_bot.kernel.changes.job_files import JobFileChanges, open_repositories
     from ollim_bot.kernel.store.store import DatabaseStore
+    from ollim_bot.kernel.tools.registry import of_conversation
     from ollim_bot.kernel.values.answers import state_text, state_words
 
     clock = SystemClock(data.now.tzinfo or UTC)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from ollim_bot.features.keeping.backup import Manifest, automatic_folder, backups_in
-from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.base.instance import running_pid
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import describe, duration_in_words
 from ollim_bot.kernel.base.paths import DataPaths
-from ollim_bot.kernel.base.plain_files import UnsuitableFile, opened_file
+from ollim_bot.kernel.base.plain_files import UnsuitableFile
 from ollim_bot.kernel.base.settings import CHANNELS
 from ollim_bot.kernel.base.text import counted
-from ollim_bot.kernel.store.calendar_files import CalendarFiles
 from ollim_bot.kernel.store.copies import EVERY, copied_at, copies_of, damage_of
 from ollim_bot.kernel.store.data_directory import (
     add_ignored,
@@ -34,7 +30,6 @@ from ollim_bot.kernel.store.data_directory import (
 from ollim_bot.kernel.store.journal import Git, GitMissing, GitTrouble, has_repository
 from ollim_bot.kernel.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.kernel.store.questions import DATABASE
-from ollim_bot.kernel.store.server_file import read_servers
 from ollim_bot.kernel.store.standby_loader import load_standby
 from ollim_bot.kernel.store.state_inspection import (
     StateProblem,
@@ -43,32 +38,29 @@ from ollim_bot.kernel.store.state_inspection import (
     file_troubles,
     state_files,
 )
-from ollim_bot.kernel.store.task_file import TaskFile
 from ollim_bot.kernel.upkeep.findings import (
     Check,
     DoctorFinding,
     DoctorInput,
+    Found,
     failed,
+    is_open_to_others,
     off,
     passed,
+    shown,
     warned,
 )
 from ollim_bot.kernel.upkeep.hand_over import interrupted_maintenance
-from ollim_bot.kernel.values.calendar import age_words
-from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.tool_patterns import is_open, open_problem, problems
-from ollim_bot.kernel.values.tool_servers import ToolServerRecord, in_words
 
 _GIT_LIMIT = 10.0
 _GIT_LOCKS = ("index.lock", "HEAD.lock")
 _OLD_LOCK_SECONDS = 600.0
-# One is made each day, at an idle moment: a machine that was off for a night is not yet late.
-_LATE_BACKUP = timedelta(days=2)
 
 
 def git_history(
     root: Path, program: str = "git", is_at_work: Callable[[Path], bool] | None = None
-) -> Iterator[DoctorFinding]:
+) -> Found:
     """`is_at_work` is `is_git_at_work`."""
     look = f"Run `git -C {shown(root)} status` to see what it says."
     try:
@@ -129,14 +121,14 @@ def _is_git_in(root: Path, process: Path) -> bool:
         return True
 
 
-def check_subagents(given: DoctorInput) -> Iterator[DoctorFinding]:
+def check_subagents(given: DoctorInput) -> Found:
     found = SubagentFiles(given.data.paths).read()
     yield from map(failed, found.problems)
     yield from map(warned, found.warnings)
     yield passed(", ".join(found.known) or "none; they are installed when the bot starts")
 
 
-def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
+def tool_policy(paths: DataPaths) -> Found:
     wrong: list[str] = []
     policy = PolicyFile(paths, wrong.append).read()
     yield from map(failed, wrong)
@@ -149,69 +141,7 @@ def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
         yield passed(more if patterns else "only what is usual is allowed")
 
 
-def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths = given.data.paths
-    reading = read_servers(paths)
-    yield from map(failed, reading.problems)
-    yield from open_to_others(paths.mcp, "others may read mcp.json")
-    record = given.read(lambda tx: tx.tool_servers.get())
-    machine = load_standby("machines").machine_id(paths) if given.is_shared else ""
-    known = (record or ToolServerRecord()).on(machine).written(reading.specs)
-    named = {name: state for name, state in known.servers.items() if state.present}
-    for name, state in sorted(named.items()):
-        if state.trouble:
-            trouble = f"{name} {state.trouble.rstrip('.')}"
-            yield warned(trouble, f"Run `ollim-bot mcp test {name}`.")
-        elif state.question:
-            step = f"Run `ollim-bot mcp approve {name}`, or `ollim-bot mcp remove {name}`."
-            yield warned(f"{name}: {in_words(state)}", step)
-    if not reading.problems:
-        tools = sum(len(state.offered) for state in named.values())
-        some = f"{counted(len(named), 'server')}, {counted(tools, 'approved tool')}"
-        yield passed(some if named else "none")
-
-
-def check_calendars(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths, now = given.data.paths, given.local_now
-    files = CalendarFiles(paths)
-    troubles = list(files.troubles())
-    for path, reason in troubles:
-        step = "Run `ollim-bot cal calendars`: it sets the file aside. Then subscribe again."
-        yield failed(f"state/calendars/{path.name} cannot be used: {reason}", step)
-    if troubles:
-        return
-    copies, is_running = files.copies(), running_pid(paths.bot_pid) is not None
-    for copy in copies:
-        if copy.problem:
-            yield warned(f"{copy.name} cannot be read: {copy.problem.rstrip('.')}")
-        elif is_running and copy.is_stale(now):
-            yield warned(f"{copy.name} was not read for long: {age_words(copy, now)}")
-        if copy.limits:
-            left = "`ollim-bot cal upcoming` shows what is left"
-            step = f"{left}; see the rest where the calendar is from."
-            yield warned(f"{copy.name}: {copy.limits.rstrip('.')}", step)
-    ages = ", ".join(f"{copy.name} {age_words(copy, now)}" for copy in copies)
-    yield passed(ages) if ages else off("none; `ollim-bot cal subscribe -` adds one")
-
-
-class NoJournal:
-    """The journal of a check, which writes nothing."""
-
-    def note(self, path: Path, message: str, source: str = "") -> None:
-        raise AssertionError(f"{path} was written by a check: {message} {source}")
-
-
-def check_tasks(given: DoctorInput) -> Iterator[DoctorFinding]:
-    try:
-        tasks = TaskFile(given.data.paths, NoJournal(), lambda: given.now).peek()
-    except StorageError as unreadable:
-        yield failed(f"tasks.md {unreadable.reason}")
-        return
-    still_open = sum(not task.done for task in tasks)
-    yield passed(f"{counted(still_open, 'open task')} in tasks.md" if tasks else "none")
-
-
-def check_copies(given: DoctorInput) -> Iterator[DoctorFinding]:
+def check_copies(given: DoctorInput) -> Found:
     paths, now = given.data.paths, given.local_now
     if given.is_shared:
         own = "which has its own; `ollim-bot backup` saves the rows too"
@@ -238,7 +168,7 @@ def check_copies(given: DoctorInput) -> Iterator[DoctorFinding]:
     yield passed(f"{len(copies)}, the newest of {describe(made, now)}")
 
 
-def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
+def check_database(given: DoctorInput) -> Found:
     paths = given.data.paths
     if not given.is_shared:
         troubles = list(database_troubles(paths, given.local_now))
@@ -258,33 +188,7 @@ def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield passed(f"on the server, with {counted(count, 'message')} and all else")
 
 
-def check_backup(given: DoctorInput) -> Iterator[DoctorFinding]:
-    folder, now = automatic_folder(given.data.paths), given.local_now
-    config = given.read(lambda tx: tx.config.get()) or RuntimeConfig()
-    return backups(backups_in(folder), folder, now, is_automatic=config.auto_backup)
-
-
-def backups(
-    found: Sequence[tuple[Path, Manifest]], folder: Path, now: datetime, *, is_automatic: bool
-) -> Iterator[DoctorFinding]:
-    """`found` are the backups in `folder`, the newest first."""
-    complete = [manifest for _, manifest in found if manifest.is_complete]
-    if found and not found[0][1].is_complete:
-        gap = found[0][1].unread[0]
-        yield warned(f"the newest has gaps: {gap.path} ({gap.reason})")
-    if not complete:
-        none = warned(f"auto_backup is on, and there is none in {folder}")
-        yield none if is_automatic else off("none yet; `ollim-bot backup` makes one")
-        return
-    newest = complete[0].made_at.astimezone(now.tzinfo)
-    when = describe(newest.replace(second=0, microsecond=0), now)
-    if is_automatic and now - newest > _LATE_BACKUP:
-        yield warned(f"auto_backup is on, and the newest is of {when}")
-    else:
-        yield passed(f"{counted(len(complete), 'backup')} in {folder}, the newest of {when}")
-
-
-def check_state_files(given: DoctorInput) -> Iterator[DoctorFinding]:
+def check_state_files(given: DoctorInput) -> Found:
     paths = given.data.paths
     is_running = running_pid(paths.bot_pid) is not None
     troubles = list(file_troubles(paths, is_running=is_running))
@@ -300,7 +204,6 @@ def _of_trouble(trouble: StateProblem) -> DoctorFinding:
 
 May = Callable[[Path, int], bool]
 _ALL_BITS = os.R_OK | os.W_OK | os.X_OK
-_OTHERS = 0o077
 _SALVAGED = ".ollim.db.salvaged"
 _HOUR = 3600.0
 _KEPT_AFTER_RESTORE = timedelta(days=7)
@@ -308,7 +211,7 @@ _MB = 1000**2
 _MUCH = 5000 * _MB
 
 
-def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFinding]:
+def data_directory(paths: DataPaths, may: May = os.access) -> Found:
     if not paths.root.exists():
         above = next(folder for folder in paths.root.parents if folder.exists())
         if may(above, _ALL_BITS):
@@ -343,7 +246,7 @@ def _open_to_owner(folder: Path) -> str:
     return f"{folder} can be read and written again"
 
 
-def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
+def _open_to_others(paths: DataPaths) -> Found:
     def close() -> str:
         return close_to_others(paths).mended
 
@@ -365,39 +268,10 @@ def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
         )
 
 
-def is_open_to_others(path: Path) -> bool:
-    try:
-        return bool(stat.S_IMODE(path.stat().st_mode) & _OTHERS)
-    except OSError:
-        return False
-
-
-def open_to_others(path: Path, others: str = "") -> Iterator[DoctorFinding]:
-    """Whether others may read a file, of `state/` unless `others` says so in other words."""
-    if is_open_to_others(path):
-        others = others or f"others on this machine can read state/{path.name}"
-        yield warned(others, f"Run `chmod 600 {shown(path)}`.", partial(close_file, path))
-
-
-def close_file(path: Path) -> str:
-    """Let only the owner read a file; a link is left alone. Raises `OSError`."""
-    with opened_file(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
-        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        if not mode & _OTHERS:
-            return ""
-        os.fchmod(descriptor, mode & ~_OTHERS)
-    return f"only you can read {path} now"
-
-
 def files_below(folder: Path) -> Iterator[Path]:
     """The files of all folders below, without links."""
     for where, _, names in os.walk(folder):
         yield from (path for name in names if not (path := Path(where, name)).is_symlink())
-
-
-def shown(path: Path) -> str:
-    """The path as a shell takes it."""
-    return shlex.quote(str(path))
 
 
 def _remove_lock(lock: Path) -> str:
@@ -412,7 +286,7 @@ def _remove_lock(lock: Path) -> str:
     return f"state/.locks/{lock.name}, which was not a file, is removed"
 
 
-def _links(paths: DataPaths) -> Iterator[DoctorFinding]:
+def _links(paths: DataPaths) -> Found:
     def relink() -> str:
         made = remake_links(paths)
         names = _joined(path.relative_to(paths.root) for path in made)
@@ -430,7 +304,7 @@ def _links(paths: DataPaths) -> Iterator[DoctorFinding]:
         )
 
 
-def _ignored(paths: DataPaths) -> Iterator[DoctorFinding]:
+def _ignored(paths: DataPaths) -> Found:
     def add() -> str:
         added = add_ignored(paths)
         return f"{_joined(added)} added to .gitignore" if added else ""
@@ -452,7 +326,7 @@ def _joined(names: Iterable[object]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def leftovers(paths: DataPaths, now: datetime) -> Iterator[DoctorFinding]:
+def leftovers(paths: DataPaths, now: datetime) -> Found:
     """What was set aside for the owner, and what a killed program left behind."""
     is_clean = True
     for path, what, remove in _left_for_owner(paths, now):
@@ -536,7 +410,7 @@ def _remove_temporary(paths: DataPaths) -> str:
     return f"{counted(len(found), 'unfinished file')} removed" if found else ""
 
 
-def received_files(paths: DataPaths, much: int = _MUCH) -> Iterator[DoctorFinding]:
+def received_files(paths: DataPaths, much: int = _MUCH) -> Found:
     """The size of all that the owner sent; more than `much` bytes are worth a look."""
     sizes = {
         folder: [path.lstat().st_size for path in files_below(folder)]
@@ -560,24 +434,16 @@ def check_standby(given: DoctorInput) -> Iterable[DoctorFinding]:
 
 _MEND_FILE = "Mend the file; `ollim-bot doctor` shows whether it is right."
 _MEND_POLICY = "Mend tool-policy.yaml; `ollim-bot doctor` shows whether it is right."
-_MEND_SERVERS = "Mend mcp.json; `ollim-bot mcp list` shows whether it is right."
-_LOOK_AT_TASKS = "`ollim-bot tasks list` shows whether it is right."
-_REFRESH = "Run `ollim-bot cal refresh`: it says what is wrong."
-_MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
 
 CHECKS = (
     Check("data directory", lambda given: data_directory(given.data.paths), place=40),
     Check("leftovers", lambda given: leftovers(given.data.paths, given.local_now), place=50),
     Check("files", lambda given: received_files(given.data.paths), place=60),
     Check("git", lambda given: git_history(given.data.paths.root), place=70),
-    Check("tasks", check_tasks, _LOOK_AT_TASKS, place=120),
     Check("tool policy", lambda given: tool_policy(given.data.paths), _MEND_POLICY, place=130),
     Check("subagents", check_subagents, _MEND_FILE, place=140),
-    Check("tool servers", check_tool_servers, _MEND_SERVERS, place=160),
-    Check("calendars", check_calendars, _REFRESH, place=170),
     Check("database", check_database, place=180),
     Check("copies", check_copies, is_of_machine=True, place=190),
     Check("standby", check_standby, place=200),
     Check("state files", check_state_files, place=210),
-    Check("backup", check_backup, _MAKE_BACKUP, is_of_machine=True, place=310),
 )

@@ -37,11 +37,12 @@ _FOR_OWNER = (
     ),
 )
 def run(flags: Given, caller: Caller) -> None:
-    from ollim_bot.features.doctor.examination import OWNERS, examine, mend
+    from ollim_bot.features.doctor.examination import checks, examine, mend
 
     given = _doctor_input(caller)
-    for_owner = OWNERS if given.is_agents else ()
-    findings = examine(given, for_owner)
+    # What these look at, the environment of the agent does not have.
+    for_owner = [check.name for check in checks() if check.is_owners and given.is_agents]
+    findings = examine(given, lambda check: check.name in for_owner)
     repairs = mend(given, findings) if "fix" in flags else None
     if repairs:
         findings = examine(_doctor_input(caller))

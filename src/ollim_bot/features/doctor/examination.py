@@ -1,20 +1,19 @@
-"""Examines an installation, whether its bot runs or not. A new check is a row beside it."""
+"""Examines an installation, whether its bot runs or not. A capability declares its checks."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import cache
+from importlib import import_module
+from itertools import chain
 
-from ollim_bot.features.doctor import data_checks as data
-from ollim_bot.features.doctor import job_checks as jobs
-from ollim_bot.features.doctor import machine_checks as machine
-from ollim_bot.features.doctor import network_checks as network
-from ollim_bot.features.doctor import service_checks as service
 from ollim_bot.kernel.base.logs import RedactingFilter
 from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.upkeep.findings import (
+    Check,
     DoctorFinding,
     DoctorInput,
     Repair,
@@ -28,21 +27,29 @@ _LIMIT = 30.0
 # A slash command has to answer within three seconds, and the answer takes a moment to arrive.
 _LIMIT_IN_CHAT = 2.5
 
-
-CHECKS = sorted(
-    (*data.CHECKS, *jobs.CHECKS, *machine.CHECKS, *network.CHECKS, *service.CHECKS),
-    key=lambda check: check.place,
+# Each declares its own `CHECKS`.
+MODULES = (
+    *("features.doctor.data_checks", "features.doctor.machine_checks", "surfaces.discord.account"),
+    *("features.calendars.feeds", "features.google.login", "features.install.checks"),
+    *("features.jobs.checks", "features.keeping.backup", "features.phone.pairing"),
+    *("features.sentinel.checks", "features.skills.skill_packages", "features.tasks.checks"),
+    *("features.tool_servers.tool_servers", "features.webhooks.checks"),
 )
-# What these look at, the environment of the agent does not have.
-OWNERS = tuple(check.name for check in CHECKS if check.is_owners)
-# What belongs to a running bot and to the machine, and not to the data.
-NOT_OF_A_COPY = tuple(check.name for check in CHECKS if check.is_of_machine)
 
 
-def examine(given: DoctorInput, without: Collection[str] = ()) -> list[DoctorFinding]:
-    """What the checks found, but for those whose names are in `without`."""
-    checks = [check for check in CHECKS if check.name not in without]
-    return examined(checks, given, _LIMIT, _redacted(given.settings))
+@cache
+def checks() -> Sequence[Check]:
+    """All that the doctor looks at, in the order of its report."""
+    declared = (import_module(f"ollim_bot.{name}").CHECKS for name in MODULES)
+    return sorted(chain.from_iterable(declared), key=lambda check: check.place)
+
+
+def examine(
+    given: DoctorInput, without: Callable[[Check], bool] = lambda _: False
+) -> list[DoctorFinding]:
+    """What the checks found, but for those that `without` is true of."""
+    wanted = [check for check in checks() if not without(check)]
+    return examined(wanted, given, _LIMIT, _redacted(given.settings))
 
 
 def mend(given: DoctorInput, findings: Iterable[DoctorFinding]) -> list[Repair]:
@@ -64,7 +71,7 @@ class BotDoctor:
     async def examine_in_chat(self, limit: float = _LIMIT_IN_CHAT) -> str:
         """What is wrong, in a few lines."""
         given, redacted = self._given(), _redacted(self._settings)
-        return shortened(await asyncio.to_thread(examined, CHECKS, given, limit, redacted))
+        return shortened(await asyncio.to_thread(examined, checks(), given, limit, redacted))
 
     def mend(self, findings: Iterable[DoctorFinding]) -> list[Repair]:
         return mend(self._given(), findings)

@@ -24,6 +24,7 @@ from ollim_bot.features.google.wire import ask_google, understood
 from ollim_bot.kernel.base.errors import (
     GoogleRefused,
     OllimError,
+    SignInNeeded,
     StorageError,
     Unreachable,
     WrongInput,
@@ -32,6 +33,16 @@ from ollim_bot.kernel.base.moments import describe
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import GoogleAddresses
 from ollim_bot.kernel.store.files import PRIVATE
+from ollim_bot.kernel.upkeep.findings import (
+    Check,
+    DoctorInput,
+    Found,
+    failed,
+    off,
+    open_to_others,
+    passed,
+    warned,
+)
 
 PATIENCE = timedelta(minutes=5)
 EVERYTHING = tuple(GoogleService)
@@ -276,3 +287,45 @@ class _RedirectRequest(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """The path has a code in it, so it is never logged."""
+
+
+_PUBLISH = (
+    "Publish the app at https://console.cloud.google.com/auth/audience, then run "
+    "`ollim-bot google login`."
+)
+_CONNECT_AGAIN = "Run `ollim-bot google login`, or `ollim-bot google logout` to leave it out."
+
+
+def check_google(given: DoctorInput) -> Found:
+    """Looks at the files only: `ollim-bot google status` asks Google."""
+    paths = given.data.paths
+    for path in (paths.credentials, paths.token):
+        yield from open_to_others(path)
+    if paths.credentials.exists():
+        try:
+            read_client(paths)
+        except SignInNeeded:
+            step = "Run `ollim-bot google login`: it says what is wrong with it."
+            yield failed("state/credentials.json is not right", step)
+    tokens = GoogleTokenStore(paths, lambda: given.now)
+    try:
+        token, revoked = tokens.read(), tokens.revocation()
+    except StorageError as unreadable:
+        yield failed(f"state/token.json {unreadable.reason}")
+        return
+    if token is not None:
+        whom = f" as {token.account}" if token.account else ""
+        words = f"connected{whom}: {in_words(token.services)}"
+        if token.refresh_ends_at is None:
+            yield passed(words)
+        else:
+            ends = describe(token.refresh_ends_at, given.local_now)
+            yield warned(f"{words}; Google ends it {ends}", _PUBLISH)
+    elif revoked is not None:
+        whom = f" to {revoked.account}" if revoked.account else ""
+        yield warned(f"the connection{whom} was revoked or has expired")
+    else:
+        yield off("not connected; `/google-auth` in the chat connects it")
+
+
+CHECKS = (Check("Google", check_google, _CONNECT_AGAIN, place=260),)

@@ -15,10 +15,10 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
@@ -27,16 +27,19 @@ from typing import IO, BinaryIO
 from ollim_bot import __version__
 from ollim_bot.kernel.base.errors import OllimError, WriteFailed, WrongInput
 from ollim_bot.kernel.base.instance import running_pid
+from ollim_bot.kernel.base.moments import describe
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.plain_files import UnsuitableFile, open_file
+from ollim_bot.kernel.base.text import counted
 from ollim_bot.kernel.engine.transcripts import Transcripts
 from ollim_bot.kernel.store.codecs.plain import JsonFormat, Layout, whole
 from ollim_bot.kernel.store.file_store import Malformed
 from ollim_bot.kernel.store.files import OsDisk
 from ollim_bot.kernel.store.journal import Git, GitTrouble, has_repository
-from ollim_bot.kernel.store.questions import DATABASE
+from ollim_bot.kernel.store.questions import DATABASE, rows_on_server
 from ollim_bot.kernel.store.snapshot import Kind, Snapshot, kind_of, take_snapshot
-from ollim_bot.kernel.upkeep.shared_rows import rows_on_server
+from ollim_bot.kernel.upkeep.findings import Check, DoctorInput, Found, off, passed, warned
+from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 
 _FORMAT = 1
 _PROGRAM = "ollim-bot"
@@ -361,11 +364,6 @@ def keys_in(root: Path) -> Iterator[PurePosixPath]:
             yield relative
 
 
-def automatic_folder(paths: DataPaths) -> Path:
-    """Where backups go by default: beside the data directory, out of the agent's reach."""
-    return paths.root.with_name(f"{paths.root.name}-backups")
-
-
 def write_backup(
     paths: DataPaths,
     environment: Mapping[str, str],
@@ -379,7 +377,7 @@ def write_backup(
     """Write a backup of one moment, also while the bot runs, and return what is in it.
 
     `environment` says where the engine keeps its records. `target` is a folder or a new file; the
-    default is a new file in `automatic_folder`. What cannot be read is named in the report, which
+    default is a new file in `paths.backups()`. What cannot be read is named in the report, which
     is not complete then. `keep` removes older backups of this data directory in the same folder, if
     this one is complete. The file gets its name when it is whole; on any error nothing is left.
     `check` is called again and again, and may raise to end the backup. Raises `OllimError`.
@@ -419,7 +417,7 @@ def write_backup(
 def _place(paths: DataPaths, target: Path | None) -> tuple[Path, str | None]:
     """The folder of the backup, and its name if the owner gave one."""
     if target is None:
-        folder, name = automatic_folder(paths), None
+        folder, name = paths.backups(), None
     elif target.is_dir():
         folder, name = target, None
     else:
@@ -653,3 +651,37 @@ def _rotated(newest: BackupReport, keep: int) -> Iterator[Path]:
         with suppress(OSError):
             path.unlink()
             yield path
+
+
+# One is made each day, at an idle moment: a machine that was off for a night is not yet late.
+_LATE_BACKUP = timedelta(days=2)
+_MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
+
+
+def check_backup(given: DoctorInput) -> Found:
+    folder, now = given.data.paths.backups(), given.local_now
+    config = given.read(lambda tx: tx.config.get()) or RuntimeConfig()
+    return backups(backups_in(folder), folder, now, is_automatic=config.auto_backup)
+
+
+def backups(
+    found: Sequence[tuple[Path, Manifest]], folder: Path, now: datetime, *, is_automatic: bool
+) -> Found:
+    """`found` are the backups in `folder`, the newest first."""
+    complete = [manifest for _, manifest in found if manifest.is_complete]
+    if found and not found[0][1].is_complete:
+        gap = found[0][1].unread[0]
+        yield warned(f"the newest has gaps: {gap.path} ({gap.reason})")
+    if not complete:
+        none = warned(f"auto_backup is on, and there is none in {folder}")
+        yield none if is_automatic else off("none yet; `ollim-bot backup` makes one")
+        return
+    newest = complete[0].made_at.astimezone(now.tzinfo)
+    when = describe(newest.replace(second=0, microsecond=0), now)
+    if is_automatic and now - newest > _LATE_BACKUP:
+        yield warned(f"auto_backup is on, and the newest is of {when}")
+    else:
+        yield passed(f"{counted(len(complete), 'backup')} in {folder}, the newest of {when}")
+
+
+CHECKS = (Check("backup", check_backup, _MAKE_BACKUP, is_of_machine=True, place=310),)

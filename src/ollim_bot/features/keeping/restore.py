@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
-from ollim_bot.features.doctor.examination import NOT_OF_A_COPY, examine
+from ollim_bot.features.doctor.examination import examine
 from ollim_bot.features.keeping.backup import (
     DATA,
     GIT_LIMIT,
@@ -60,10 +59,9 @@ from ollim_bot.kernel.store.job_checker import JobFileChecker
 from ollim_bot.kernel.store.journal import Git, GitTrouble
 from ollim_bot.kernel.store.opening import BALLAST_FILE
 from ollim_bot.kernel.store.owner_files import PolicyFile, shipped_hashes
-from ollim_bot.kernel.store.questions import DATABASE
+from ollim_bot.kernel.store.questions import DATABASE, reading
 from ollim_bot.kernel.store.schema import SCHEMA
 from ollim_bot.kernel.store.server_file import read_servers
-from ollim_bot.kernel.store.skill_files import SkillFolder
 from ollim_bot.kernel.store.snapshot import MIRROR_FILES, Kind, check_database, folded, kind_of
 from ollim_bot.kernel.store.stored_powers import (
     StoredPowers,
@@ -72,12 +70,9 @@ from ollim_bot.kernel.store.stored_powers import (
     stored_powers,
 )
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.tools.registry import MAIN_TOOLS
+from ollim_bot.kernel.tools.registry import may_use
 from ollim_bot.kernel.upkeep.findings import DoctorFinding, DoctorInput
 from ollim_bot.kernel.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
-from ollim_bot.kernel.upkeep.shared_rows import reading
-from ollim_bot.kernel.values.jobs import Reminder
-from ollim_bot.kernel.values.permissions import Pattern, beyond_main
 from ollim_bot.kernel.values.shared_files import JobFile, JobFolder
 
 # Returns the powers that the owner takes in.
@@ -139,25 +134,6 @@ def power_of(relative: PurePosixPath) -> Power | None:
     if parts[0] == "downloads" or relative.suffix in ORDINARY:
         return None
     return Power.SERVERS
-
-
-def may_use(tool: str) -> bool:
-    """Whether the program's own rules let the conversation use the tool unasked."""
-    return not any(beyond_main((tool,), _main_patterns()))
-
-
-@cache
-def _main_patterns() -> tuple[Pattern, ...]:
-    return tuple(Pattern.of(text) for text in MAIN_TOOLS)
-
-
-def of_conversation(paths: DataPaths, reminder: Reminder) -> Reminder:
-    """The reminder with no tool, of its own or by a skill, that the conversation may not use."""
-    skills, spec = SkillFolder(paths.skills).read(), reminder.spec
-    kept = (each for each in spec.skills if each in skills.loaded)
-    kept = (each for each in kept if all(map(may_use, skills.tools_of((each,)))))
-    tools = tuple(filter(may_use, spec.allowed_tools))
-    return replace(reminder, spec=replace(spec, allowed_tools=tools, skills=(*kept,)))
 
 
 def powers_brought(
@@ -513,7 +489,7 @@ def try_out(file: Path, paths: DataPaths, environ: Mapping[str, str], now: datet
         except BadSettings as bad:
             place = Location(DataPaths(root), ZoneInfo("UTC"))
             given = DoctorInput(None, place, bad.problems, environ, now)
-        return replace(restored, findings=tuple(examine(given, NOT_OF_A_COPY)))
+        return replace(restored, findings=tuple(examine(given, lambda check: check.is_of_machine)))
 
 
 def restore(

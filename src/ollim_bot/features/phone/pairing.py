@@ -17,12 +17,31 @@ from urllib.parse import urlsplit
 
 from ollim_bot.features.phone.ntfy_client import NotLetIn, NtfyClient, Push, ReplyButton
 from ollim_bot.features.phone.push_file import PushFile
-from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
+from ollim_bot.kernel.base.errors import (
+    DeliveryFailed,
+    DeliveryUncertain,
+    OllimError,
+    StorageError,
+    Unreachable,
+)
+from ollim_bot.kernel.base.http_exchange import Ask, HttpAnswer, ask
+from ollim_bot.kernel.base.moments import describe
 from ollim_bot.kernel.base.settings import PHONE, NtfyAccount, Secret
 from ollim_bot.kernel.changes.file_changes import Rows
 from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.upkeep.findings import (
+    Check,
+    DoctorInput,
+    Found,
+    failed,
+    off,
+    open_to_others,
+    passed,
+    warned,
+)
 from ollim_bot.kernel.values.push import Pairing
 from ollim_bot.kernel.values.runtime_config import PushContent
+from ollim_bot.kernel.values.surface_state import PushState
 
 PUBLIC_SERVER = "https://ntfy.sh"
 TIME_FOR_PRESS = timedelta(minutes=10)
@@ -291,3 +310,55 @@ def say_goodbye(pairing: Pairing, account: NtfyAccount) -> bool:
     except OllimError:
         return False
     return True
+
+
+_NO_PRESS_FOR = timedelta(days=7)
+_PHONE_TRIES = "Look at the network; the bot tries again by itself. `ollim-bot push test` tells."
+_PAIR_SERVER = "Run `ollim-bot push setup` with the server that you want."
+
+
+def check_phone(given: DoctorInput) -> Found:
+    paths = given.data.paths
+    yield from open_to_others(paths.push)
+    try:
+        pairing = PushFile(paths).read()
+    except StorageError as unreadable:
+        step = "Run `ollim-bot push setup --new`."
+        yield failed(f"state/{paths.push.name} {unreadable.reason}", step)
+        return
+    if pairing is None:
+        yield off("not paired; `ollim-bot push setup` does it")
+        return
+    state = given.read(lambda tx: tx.push.get()) or PushState()
+    yield from phone(pairing, state, given.valid_settings.ntfy.url, given.local_now, ask)
+
+
+def phone(
+    pairing: Pairing, state: PushState, address: str | None, now: datetime, ask: Ask
+) -> Found:
+    """`address` is what `NTFY_URL` says."""
+    host = urlsplit(pairing.server).netloc
+    if address is not None and address != pairing.server:
+        other = f"but NTFY_URL names {urlsplit(address).netloc}; no token is sent"
+        yield warned(f"your phone is paired with {host}, {other}")
+    try:
+        answer = ask(f"{pairing.server}/v1/health", {})
+    except OSError:
+        answer = HttpAnswer(503, None)
+    if answer.status >= 500 or answer.status == 429:
+        yield warned(f"{host} cannot be reached now, so nothing comes to your phone", _PHONE_TRIES)
+        return
+    if not isinstance(answer.said, dict) or "healthy" not in answer.said:
+        yield failed(f"what answers at {host} is no server for your phone")
+        return
+    pressed = max(filter(None, (pairing.paired_at, state.last_press)))
+    since = describe(pressed, now)
+    if now - pressed > _NO_PRESS_FOR:
+        silent = f"no button was pressed on your phone since {since}"
+        gone = f"{silent}: {host} takes the messages, but the phone may be gone"
+        yield warned(gone, "Run `ollim-bot push test` and press its button.")
+    else:
+        yield passed(f"paired with {host}; a button was last pressed {since}")
+
+
+CHECKS = (Check("phone", check_phone, _PAIR_SERVER, is_owners=True, place=250),)

@@ -18,10 +18,10 @@ from ollim_bot.surfaces.terminal.printing import show
 from ollim_bot.surfaces.terminal.terminal_data import Data, open_data, writable
 
 if TYPE_CHECKING:
-    from ollim_bot.features.setup.setup_command import Console
     from ollim_bot.kernel.base.settings import NtfyAccount
     from ollim_bot.kernel.values.push import Pairing
     from ollim_bot.kernel.values.runtime_config import RuntimeConfig
+    from ollim_bot.surfaces.terminal.interview import Console
 
 _NO_TERMINAL = (
     "`ollim-bot push setup` asks questions and waits for your phone, and this is no terminal. Run "
@@ -53,7 +53,7 @@ run = _PUSH.run
     argument("--new", action="store_true", help="new topics, so that earlier phones get nothing"),
 )
 def _setup(given: Given, caller: Caller) -> None:
-    from ollim_bot.features.setup.setup_command import TerminalConsole
+    from ollim_bot.surfaces.terminal.interview import TerminalConsole
 
     set_up_phone(given, caller, TerminalConsole(), is_terminal=sys.stdin.isatty())
 
@@ -63,11 +63,9 @@ def set_up_phone(given: Given, caller: Caller, console: Console, *, is_terminal:
     if not is_terminal:
         raise WrongInput(_NO_TERMINAL)
     from ollim_bot.features.phone.push_setup import ask_for_phone
-    from ollim_bot.features.setup.auth_command import ClaudeLogin
-    from ollim_bot.features.setup.setup_changes import Installation
-    from ollim_bot.features.setup.setup_command import Interview
+    from ollim_bot.surfaces.terminal.interview import Installation, Interview
 
-    at = Interview(console, Installation(caller), ClaudeLogin(), indent="")
+    at = Interview(console, Installation(caller), indent="")
     if not ask_for_phone(at, given.get("server", ""), is_new="new" in given):
         at.say("Nothing was changed.")
 

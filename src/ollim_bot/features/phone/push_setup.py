@@ -10,7 +10,7 @@ from datetime import timedelta
 from itertools import zip_longest
 from math import ceil
 from threading import Event
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ollim_bot.features.phone.pairing import (
@@ -22,6 +22,7 @@ from ollim_bot.features.phone.pairing import (
     ReplyTokenNeeded,
     TokenNeeded,
     account_for,
+    keep,
     say_goodbye,
     server_address,
 )
@@ -32,9 +33,9 @@ from ollim_bot.kernel.values.runtime_config import PushContent
 from ollim_bot.surfaces.terminal.printing import width_of
 
 if TYPE_CHECKING:
-    from ollim_bot.features.setup.setup_changes import Installation
     from ollim_bot.kernel.upkeep.env_file import EnvChanges
     from ollim_bot.kernel.values.push import Pairing
+    from ollim_bot.surfaces.terminal.interview import Interview
 
 URL, TOKEN, REPLY_TOKEN = "NTFY_URL", "NTFY_TOKEN", "NTFY_REPLY_TOKEN"
 
@@ -98,24 +99,7 @@ _MARKS = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True
 _COLOURS, _RESET = "\033[38;5;16;48;5;231m", "\033[0m"
 
 
-class Talk(Protocol):
-    """The talk with the person, as set-up leads it. Each line begins with `indent`."""
-
-    of: Installation
-    indent: str
-
-    def say(self, text: str) -> None: ...
-
-    def ask(self, question: str) -> str: ...
-
-    def ask_right(self, question: str, problem: Callable[[str], str]) -> str: ...
-
-    def ask_secret(self, question: str, problem: Callable[[str], str]) -> str: ...
-
-    def agrees(self, question: str) -> bool: ...
-
-
-def ask_for_phone(at: Talk, server: str = "", *, is_new: bool = False) -> bool:
+def ask_for_phone(at: Interview, server: str = "", *, is_new: bool = False) -> bool:
     """Ask and pair; returns whether a phone is paired now. Nothing is kept before its press.
 
     Raises `OllimError` with the reason if it does not work.
@@ -144,7 +128,9 @@ def ask_for_phone(at: Talk, server: str = "", *, is_new: bool = False) -> bool:
         raise KeyboardInterrupt from None
 
 
-def _pair(at: Talk, server: str, topics: tuple[str, str] | None, known: Pairing | None) -> bool:
+def _pair(
+    at: Interview, server: str, topics: tuple[str, str] | None, known: Pairing | None
+) -> bool:
     before = at.of.settings.ntfy
     checked = _check(at, account_for(server, before), topics)
     if checked is None:
@@ -177,14 +163,15 @@ def _pair(at: Talk, server: str, topics: tuple[str, str] | None, known: Pairing 
     at.of.needs_restart = needs_restart  # a running bot reads these anew
     if what:
         at.of.configure("push_what", what)
-    at.of.pair(pairing, attempt.last_reply)
+    with at.of.writable() as data:
+        keep(pairing, attempt.last_reply, PushFile(at.of.paths), data.rows)
     at.say(_PAIRED)
     if known is not None and known.identity != pairing.identity:
         at.say(_OLD if say_goodbye(known, before) else _OLD_UNTOLD)
     return True
 
 
-def _given_server(at: Talk, given: str) -> str:
+def _given_server(at: Interview, given: str) -> str:
     """The address of the flag. Raises `WrongInput` if it cannot be one."""
     server = server_address(given)
     if problem := problem_with(URL, server):
@@ -195,7 +182,7 @@ def _given_server(at: Talk, given: str) -> str:
     return server
 
 
-def _asked_server(at: Talk, known: Pairing | None) -> str:
+def _asked_server(at: Interview, known: Pairing | None) -> str:
     """The address that the person chooses; empty for none. No server is preset."""
     set_up = at.of.settings.ntfy.url
     if at.of.stronger_place(URL) and set_up:
@@ -224,7 +211,7 @@ def _address_problem(typed: str) -> str:
 
 
 def _check(
-    at: Talk, account: NtfyAccount, topics: tuple[str, str] | None
+    at: Interview, account: NtfyAccount, topics: tuple[str, str] | None
 ) -> tuple[PairingAttempt, NtfyAccount] | None:
     """Try the server, and ask for the tokens that it wants; None if the person gives none."""
     while True:
@@ -245,7 +232,7 @@ def _check(
             return None
 
 
-def _asked_token(at: Talk, needed: OllimError, name: str, question: str) -> Secret | None:
+def _asked_token(at: Interview, needed: OllimError, name: str, question: str) -> Secret | None:
     """Raises `needed` if the settings of a stronger place count."""
     for each in (URL, name):
         if place := at.of.stronger_place(each):
@@ -255,7 +242,7 @@ def _asked_token(at: Talk, needed: OllimError, name: str, question: str) -> Secr
     return Secret(token) if token else None
 
 
-def _env_changes(at: Talk, account: NtfyAccount) -> EnvChanges:
+def _env_changes(at: Interview, account: NtfyAccount) -> EnvChanges:
     """Address and tokens are written together; those of another server are taken out."""
     if at.of.stronger_place(URL):
         return {}
@@ -270,7 +257,7 @@ def _env_changes(at: Talk, account: NtfyAccount) -> EnvChanges:
     return dict.fromkeys(others)
 
 
-def _asked_what(at: Talk) -> str:
+def _asked_what(at: Interview) -> str:
     at.say(_BOTH)
     right = dict.fromkeys(_RINGS, "")
     answer = at.ask_right(_WHICH_RINGS, lambda text: right.get(text, _NOT_A_WAY))

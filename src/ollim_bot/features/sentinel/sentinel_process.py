@@ -13,26 +13,22 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.features.sentinel.sentinel_file import (
+    LONGEST_RUN,
     NOT_TRIED,
+    PATIENCE,
+    BotState,
+    DueDelivery,
     SentinelDelivery,
     SentinelFile,
+    SentinelReport,
+    acts_from,
     begin_delivery,
+    due_deliveries,
     end_delivery,
     is_owed,
     note_revival,
     take_over,
     unfinished_deliveries,
-)
-from ollim_bot.features.sentinel.sentinel_rules import (
-    LONGEST_RUN,
-    PATIENCE,
-    BotState,
-    DueDelivery,
-    SentinelReport,
-    acts_from,
-    due_deliveries,
-    perhaps_again,
-    reason_of,
 )
 from ollim_bot.kernel.base.clock import zone_of
 from ollim_bot.kernel.base.errors import AlreadyRunning, OllimError, StorageError
@@ -315,7 +311,7 @@ class Sentinel:
 
     def _begin(self, tx: Transaction, way: _Way, state: BotState) -> _Works:
         """What waits and what is due now, which is claimed, and kept before it is sent."""
-        names, now, reason = [*self._around.channels], self._clock.now(), reason_of(state)
+        names, now, reason = [*self._around.channels], self._clock.now(), state.reason
         for name in names:
             tx.channels.join(name, "")
         if not way.is_known:
@@ -383,7 +379,8 @@ class Sentinel:
 
     def _notified_of(self, one: SentinelDelivery, sent: SentinelDelivery) -> SentinelDelivery:
         """The delivery, after a notification if it has reached the owner by no channel."""
-        words = perhaps_again(one.message.text) if one.was_tried else one.message.text
+        again = " (this may be the second time it is shown)" if one.was_tried else ""
+        words = f"{one.message.text}{again}"
         notify, name = self._around.notify, one.message.id
         if sent.through or notify is None:
             return sent

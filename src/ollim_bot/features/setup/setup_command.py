@@ -5,20 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
 
 from ollim_bot.features.doctor.doctor_command import print_short_report
-from ollim_bot.features.jobs import reminder_command as reminder
-from ollim_bot.features.jobs import routine_command as routine
 from ollim_bot.features.setup.auth_command import ClaudeLogin, Login
-from ollim_bot.features.setup.setup_changes import (
-    MODEL_SETTINGS,
-    CheckedAnswers,
-    GivenAnswers,
-    Installation,
-    check_answers,
-    judged_bot,
-)
 from ollim_bot.kernel.base.errors import (
     BadPhrase,
     BadSettings,
@@ -28,25 +19,35 @@ from ollim_bot.kernel.base.errors import (
     StorageError,
     WrongInput,
 )
+from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import clock_time, near_zone
-from ollim_bot.kernel.base.settings import problem_with
+from ollim_bot.kernel.base.settings import Secret, problem_with
 from ollim_bot.kernel.base.text import counted
+from ollim_bot.kernel.store.calendar_files import CalendarFiles
+from ollim_bot.kernel.upkeep.env_file import EnvChanges
 from ollim_bot.kernel.upkeep.findings import DoctorFinding
 from ollim_bot.kernel.values.calendar import added_words
 from ollim_bot.surfaces.terminal.caller import Caller
 from ollim_bot.surfaces.terminal.completions import Completion, time_zones
-from ollim_bot.surfaces.terminal.framework import Given, Syntax, argument, plain
-from ollim_bot.surfaces.terminal.printing import no_such, show
+from ollim_bot.surfaces.terminal.framework import Given, Syntax, argument
+from ollim_bot.surfaces.terminal.interview import (
+    TAKEN,
+    Console,
+    Installation,
+    Interview,
+    TerminalConsole,
+)
+from ollim_bot.surfaces.terminal.main import COMMANDS
+from ollim_bot.surfaces.terminal.printing import no_such
 from ollim_bot.surfaces.terminal.terminal_data import note
 
 if TYPE_CHECKING:
-    from ollim_bot.features.doctor.network_checks import DiscordBot
+    from ollim_bot.features.calendars.feeds import CalendarFeeds, NewCalendar
     from ollim_bot.features.install.service import Supervisor
+    from ollim_bot.kernel.values.provider import LoginStatus, Provider
+    from ollim_bot.surfaces.discord.account import DiscordBot
 
-_INDENT = " " * 6
 _ADDRESS = "Its address, such as localhost:11434 (Enter: not now)"
-_NOT_SHOWN = "not shown as you type; Enter: not now"
-TAKEN = "{name} is set in {place}, which counts before what set-up writes: change it there."
 _MODELS = """\
 1  Claude, with your account; opens your browser
 2  Claude, with an API key
@@ -89,31 +90,6 @@ _MORNING = (
 )
 # The built-in model says the words, and does no more.
 _MORNING_OFFLINE = "remind me to look at /today and choose one thing to begin with"
-_YES = ("y", "yes")
-
-
-class Console(Protocol):
-    """A person at a terminal. A question raises `KeyboardInterrupt` or `EOFError` to stop."""
-
-    def say(self, line: str, indent: str = "") -> None: ...
-
-    def ask(self, question: str) -> str: ...
-
-    def ask_secret(self, question: str) -> str:
-        """Ask without showing the answer."""
-
-
-class TerminalConsole:
-    def say(self, line: str, indent: str = "") -> None:
-        show(plain(line), indent)
-
-    def ask(self, question: str) -> str:
-        return input(question)
-
-    def ask_secret(self, question: str) -> str:
-        from getpass import getpass
-
-        return getpass(question)
 
 
 class MachineStart(Protocol):
@@ -125,74 +101,70 @@ class MachineStart(Protocol):
         """Raises `OllimError` if it does not work; all is as before then."""
 
 
-class Interview:
-    """`service` is None on a machine that cannot start the bot by itself.
+class SetUp(Interview):
+    """`service` is None on a machine that cannot start the bot by itself."""
 
-    Each line begins with `indent`, in which the mark of a question has room.
-    """
+    def __init__(self, of: Installation, to: SetUpEnvironment) -> None:
+        super().__init__(to.console, of)
+        self.login = to.login
+        self.service = to.service
 
-    def __init__(
-        self,
-        console: Console,
-        of: Installation,
-        login: Login,
-        service: MachineStart | None = None,
-        indent: str = _INDENT,
-    ) -> None:
-        self.indent = indent
-        self.of = of
-        self.login = login
-        self.service = service
-        self._console = console
-        self._mark = ""
+    def model_in_use(self) -> tuple[Provider, LoginStatus | None]:
+        """The model that answers after the next start, and the login if that was asked for."""
+        from ollim_bot.kernel.upkeep.looks import provider_after_start
 
-    def begin(self, mark: str) -> None:
-        """Put the mark before the next line."""
-        self._mark = mark
+        return provider_after_start(self.of.settings, self.of.caller.environ, self.login.status)
 
-    def say(self, text: str) -> None:
-        for line in text.splitlines():
-            self._console.say(f"{self._margin()}{line}", self.indent)
-
-    def ask(self, question: str, default: str = "") -> str:
-        """The answer; an empty one is the default."""
-        shown = f" [{plain(default)}]" if default else ""
-        return self._console.ask(f"{self._margin()}{question}{shown}: ").strip() or default
-
-    def ask_right(self, question: str, problem: Callable[[str], str], default: str = "") -> str:
-        """As `ask`, again until `problem` is empty; an empty answer and the default are right."""
-        while (answer := self.ask(question, default)) and answer != default:
-            if not (reason := problem(answer)):
-                break
-            self.say(f"{reason[:1].upper()}{reason[1:]}")
-        return answer
-
-    def ask_secret(self, question: str, problem: Callable[[str], str]) -> str:
-        """As `ask_right`, without showing the answer; empty if the person gives none."""
-        asked = f"{question} ({_NOT_SHOWN}): "
-        while answer := self._console.ask_secret(f"{self._margin()}{asked}").strip():
-            if not (reason := problem(answer)):
-                break
-            self.say(f"{reason[:1].upper()}{reason[1:]}")
-        return answer
-
-    def agrees(self, question: str) -> bool:
-        return self.ask(f"{question} y or Enter for no").lower() in _YES
-
-    def is_taken(self, *names: str) -> bool:
-        """Whether another place sets one of the names, which is said."""
-        places = {name: self.of.stronger_place(name) for name in names}
-        for name, place in places.items():
-            if place is not None:
-                self.say(TAKEN.format(name=name, place=place))
-        return any(places.values())
-
-    def _margin(self) -> str:
-        margin, self._mark = self._mark.ljust(len(self.indent)), ""
-        return margin
+    def has_jobs(self, *kinds: JobKind) -> bool:
+        return any(any(self.of.paths.jobs(kind).glob("*.md")) for kind in kinds)
 
 
-def _ask_setting(at: Interview, name: str, question: str, present: str) -> None:
+def _look_up_discord(of: Installation, token: str) -> DiscordBot | DoctorFinding:
+    from ollim_bot.kernel.base.http_exchange import ask
+    from ollim_bot.surfaces.discord.account import look_up_bot
+
+    return look_up_bot(Secret(token), of.settings.discord_api_url, ask)
+
+
+def _why_silent(server: str) -> str:
+    """Why no model server answers at the address; empty if one does."""
+    from ollim_bot.kernel.base.http_exchange import ask
+
+    try:
+        ask(f"{server if '://' in server else f'http://{server}'}/v1/models", {})
+    except (OSError, ValueError) as silent:
+        return (getattr(silent, "strerror", None) or str(silent)).rstrip(".")
+    return ""
+
+
+def _calendar_files(of: Installation) -> CalendarFiles:
+    return CalendarFiles(of.paths, report=lambda problem: note(str(problem)))
+
+
+def _feeds(of: Installation) -> CalendarFeeds:
+    from ollim_bot.features.calendars.feeds import CalendarFeeds
+
+    return CalendarFeeds(of.paths, _calendar_files(of))
+
+
+def _read_calendar(of: Installation, address: str) -> NewCalendar:
+    """Raises `WrongInput` for a wrong address, `CalendarFailed` if it cannot be read."""
+    if "://" not in address:
+        raise WrongInput("That is not a web address. Right: https://… from your calendar.")
+    return _feeds(of).read_new(address, None, of.now)
+
+
+def _add_calendar(of: Installation, new: NewCalendar) -> None:
+    with of.writable():
+        _feeds(of).add(new)
+
+
+def _run(at: SetUp, noun: str, *words: str) -> None:
+    """Do what the command does."""
+    import_module(COMMANDS[noun][1]).run(words, at.of.caller)
+
+
+def _ask_setting(at: SetUp, name: str, question: str, present: str) -> None:
     if at.is_taken(name):
         return
     answer = at.ask_right(question, lambda text: problem_with(name, text), present)
@@ -200,7 +172,7 @@ def _ask_setting(at: Interview, name: str, question: str, present: str) -> None:
         at.of.write({name: answer})
 
 
-def _ask_time_zone(at: Interview) -> None:
+def _ask_time_zone(at: SetUp) -> None:
     name = "OLLIM_TIMEZONE"
     if at.is_taken(name):
         return
@@ -215,11 +187,11 @@ def _ask_time_zone(at: Interview) -> None:
         default = near_zone(answer) or present
 
 
-def _ask_model(at: Interview) -> None:
+def _ask_model(at: SetUp) -> None:
     if at.is_taken(*(name for name in MODEL_SETTINGS if name != "ANTHROPIC_MODEL")):
         return
     try:
-        provider, login = at.of.model_in_use(at.login)
+        provider, login = at.model_in_use()
         name = "the built-in offline model" if provider.is_offline else provider.name
         answers = f"Now it is {name}."
         if login is not None and not provider.is_offline:
@@ -229,7 +201,7 @@ def _ask_model(at: Interview) -> None:
         answers = str(unknown)
     at.say(f"Who answers? {answers}")
     at.say(_MODELS)
-    ways: Mapping[str, Callable[[Interview], None]] = {
+    ways: Mapping[str, Callable[[SetUp], None]] = {
         "1": _sign_in,
         "2": _ask_key,
         "3": _ask_server,
@@ -241,7 +213,7 @@ def _ask_model(at: Interview) -> None:
         ways[answer](at)
 
 
-def _sign_in(at: Interview) -> None:
+def _sign_in(at: SetUp) -> None:
     environ = at.of.caller.environ
     try:
         at.login.log_in(environ)
@@ -253,16 +225,16 @@ def _sign_in(at: Interview) -> None:
     at.say(at.login.status(environ).sentence)
 
 
-def _ask_key(at: Interview) -> None:
+def _ask_key(at: SetUp) -> None:
     name = "ANTHROPIC_API_KEY"
     if key := at.ask_secret("API key", lambda text: problem_with(name, text)):
         _write_model(at, {name: key})
 
 
-def _ask_server(at: Interview) -> None:
+def _ask_server(at: SetUp) -> None:
     base, token, model = "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL"
     while address := at.ask_right(_ADDRESS, lambda text: problem_with(base, text)):
-        reason = at.of.why_silent(address)
+        reason = _why_silent(address)
         if not reason:
             break
         at.say(_SILENT.format(address=address, reason=reason))
@@ -276,7 +248,7 @@ def _ask_server(at: Interview) -> None:
     _write_model(at, {base: address, token: key or "none", model: named})
 
 
-def _write_model(at: Interview, changes: dict[str, str]) -> None:
+def _write_model(at: SetUp, changes: dict[str, str]) -> None:
     """Write the changes, and take out what would count before them."""
     others = [name for name in MODEL_SETTINGS if name not in changes and at.of.is_set(name)]
     if others:
@@ -285,7 +257,7 @@ def _write_model(at: Interview, changes: dict[str, str]) -> None:
         at.of.write({**changes, **dict.fromkeys(others)})
 
 
-def _ask_discord(at: Interview) -> None:
+def _ask_discord(at: SetUp) -> None:
     if at.is_taken("DISCORD_TOKEN"):
         return
     present = at.of.settings.discord_token
@@ -294,7 +266,7 @@ def _ask_discord(at: Interview) -> None:
     else:
         state = "the token was not checked, since its address is wrong."
         if not at.of.is_wrong("DISCORD_API_URL"):
-            found = at.of.look_up_discord(present.reveal())
+            found = _look_up_discord(at.of, present.reveal())
             _, wrong, notes = judged_bot(found, at.of.settings.discord_owner_id)
             state = " ".join(wrong or notes or ("the token is right.",))
         at.say(f"Discord: {state}")
@@ -304,14 +276,14 @@ def _ask_discord(at: Interview) -> None:
             return
 
 
-def _takes_token(at: Interview, token: str) -> bool:
+def _takes_token(at: SetUp, token: str) -> bool:
     """Check the token at Discord, and write it if it is right; say what is found."""
     changes = {"DISCORD_TOKEN": token}
     # Before the token is sent anywhere: the environment may name another address.
     if wrong := at.of.problems_after(changes):
         at.say("\n".join(wrong))
         return False
-    found = at.of.look_up_discord(token)
+    found = _look_up_discord(at.of, token)
     owner_id = at.of.settings.discord_owner_id
     if not isinstance(found, DoctorFinding) and (member := _member(at, found, owner_id)):
         owner_id = int(member)
@@ -328,7 +300,7 @@ def _takes_token(at: Interview, token: str) -> bool:
     return True
 
 
-def _member(at: Interview, bot: DiscordBot, owner_id: int | None) -> str | None:
+def _member(at: SetUp, bot: DiscordBot, owner_id: int | None) -> str | None:
     """The id of the member of the team that the bot works for, if that is to be asked."""
     team = bot.team
     if team is None or str(owner_id) in dict(team) or at.is_taken("DISCORD_OWNER_ID"):
@@ -352,7 +324,7 @@ def introduced(bot: DiscordBot) -> Sequence[str]:
     )
 
 
-def _ask_phone(at: Interview) -> None:
+def _ask_phone(at: SetUp) -> None:
     from ollim_bot.features.phone.push_setup import ask_for_phone
 
     try:
@@ -363,30 +335,30 @@ def _ask_phone(at: Interview) -> None:
         at.say(f"{refused} `ollim-bot setup phone` tries it again.")
 
 
-def _ask_calendar(at: Interview) -> None:
+def _ask_calendar(at: SetUp) -> None:
     at.say(_CALENDAR)
     while address := at.ask_secret("Its address", lambda _: ""):
         try:
-            new = at.of.read_calendar(address)
+            new = _read_calendar(at.of, address)
         except (WrongInput, CalendarFailed) as refused:
             at.say(str(refused))
             continue
-        at.of.add_calendar(new)
+        _add_calendar(at.of, new)
         at.say(added_words(new.copy, at.of.now))
         return
 
 
-def _ask_routine(at: Interview) -> None:
+def _ask_routine(at: SetUp) -> None:
     at.say(_ROUTINE)
     while when := _with_colon(at.ask("At what time? (Enter: not now)")):
         try:
-            is_offline = at.of.model_in_use(at.login).provider.is_offline
+            is_offline = at.model_in_use()[0].is_offline
         except EngineError:
             is_offline = True
         text = _MORNING_OFFLINE if is_offline else _MORNING
-        words = ["add", text, "--every", f"day at {when}", "--description", "Morning"]
         try:
-            routine.run(words, at.of.caller)
+            named = ("--description", "Morning")
+            _run(at, "routine", "add", text, "--every", f"day at {when}", *named)
         except BadPhrase:
             at.say(_NO_TIME)
         else:
@@ -398,25 +370,25 @@ def _with_colon(time: str) -> str:
     return re.sub(r"\b([0-9]{1,2})[.h]([0-5][0-9])\b", r"\1:\2", time)
 
 
-def _ask_forgotten(at: Interview) -> None:
+def _ask_forgotten(at: SetUp) -> None:
     at.say(_FORGOTTEN)
     text = at.ask("What is it? (Enter: nothing now)")
     while text and (when := _with_colon(at.ask("When? (Enter: not now)"))):
         rhythm, problem = re.sub(r"^(?:every|each) ", "", when, flags=re.IGNORECASE), ""
-        for run, words in (
-            (routine.run, ["add", text, "--every", rhythm, "--plain", "--must"]),
-            (reminder.run, ["add", text, "--at", when]),
+        for noun, words in (
+            ("routine", ("--every", rhythm, "--plain", "--must")),
+            ("reminder", ("--at", when)),
         ):
             try:
-                run(words, at.of.caller)
+                _run(at, noun, "add", text, *words)
             except BadPhrase as refused:
-                problem = str(refused) if run is routine.run and refused.readings else problem
+                problem = str(refused) if noun == "routine" and refused.readings else problem
                 continue
             return
         at.say(problem or _NO_MOMENT)
 
 
-def _ask_quiet_hours(at: Interview) -> None:
+def _ask_quiet_hours(at: SetUp) -> None:
     at.say(_QUIET)
     while hours := at.ask("From when to when? Such as 22-7 (Enter: none)"):
         try:
@@ -428,7 +400,7 @@ def _ask_quiet_hours(at: Interview) -> None:
             return
 
 
-def _ask_notifications(at: Interview) -> None:
+def _ask_notifications(at: SetUp) -> None:
     if at.of.settings.discord_token is not None:
         at.say(_NOTIFIED_BY_DISCORD)
     else:
@@ -438,7 +410,7 @@ def _ask_notifications(at: Interview) -> None:
         at.of.configure("nag_default", _NAG)
 
 
-def _ask_service(at: Interview) -> None:
+def _ask_service(at: SetUp) -> None:
     if at.service is None:
         at.say("This machine has neither systemd nor launchd for your account.")
         return
@@ -461,9 +433,9 @@ class Step(NamedTuple):
 
     word: str
     title: str
-    ask: Callable[[Interview], None]
+    ask: Callable[[SetUp], None]
     flags: Sequence[str] = ()
-    is_worth_asking: Callable[[Interview], bool] = lambda _: True
+    is_worth_asking: Callable[[SetUp], bool] = lambda _: True
 
 
 STEPS = (
@@ -484,9 +456,13 @@ STEPS = (
     Step("discord", "Discord", _ask_discord, ("discord_token",)),
     Step("phone", "the phone", _ask_phone, (), lambda at: not at.of.paths.push.exists()),
     Step(
-        "calendar", "the calendar", _ask_calendar, ("calendar",), lambda at: not at.of.calendars()
+        "calendar",
+        "the calendar",
+        _ask_calendar,
+        ("calendar",),
+        lambda at: not _calendar_files(at.of).sources(),
     ),
-    Step("routine", "the routine", _ask_routine, (), lambda at: not at.of.has_routines()),
+    Step("routine", "the routine", _ask_routine, (), lambda at: not at.has_jobs(JobKind.ROUTINE)),
     # Before the first reminder, so that it too comes again.
     Step(
         "notifications",
@@ -500,7 +476,7 @@ STEPS = (
         "what you forget most",
         _ask_forgotten,
         (),
-        lambda at: not (at.of.has_reminders() or at.of.has_routines()),
+        lambda at: not at.has_jobs(JobKind.ROUTINE, JobKind.REMINDER),
     ),
     Step(
         "quiet",
@@ -517,6 +493,107 @@ STEPS = (
         lambda at: at.service is not None and not at.service.is_installed(),
     ),
 )
+
+
+FLAGS = {
+    "OLLIM_USER_NAME": "--user-name",
+    "OLLIM_BOT_NAME": "--bot-name",
+    "OLLIM_TIMEZONE": "--timezone",
+    "ANTHROPIC_API_KEY": "--api-key",
+    "DISCORD_TOKEN": "--discord-token",
+}
+# Each of them decides which model answers.
+MODEL_SETTINGS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_MODEL",
+    "OLLIM_MODEL",
+)
+_NEW = "On the page Bot of your application, Reset Token shows a new one."
+_EMPTY = "is empty. Right: a value, or leave the flag out."
+
+
+class GivenAnswers(NamedTuple):
+    """What the flags say, in the order of `FLAGS`; None where they say nothing."""
+
+    user_name: str | None = None
+    bot_name: str | None = None
+    timezone: str | None = None
+    api_key: str | None = None
+    discord_token: str | None = None
+    calendar: str | None = None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The given settings, by their names."""
+        values = zip(FLAGS, self, strict=False)  # the calendar is no setting
+        return {name: value.strip() for name, value in values if value is not None}
+
+
+class CheckedAnswers(NamedTuple):
+    """Right answers, with what was looked up to check them. `notes` are sentences."""
+
+    changes: EnvChanges
+    calendar: NewCalendar | None = None
+    bot: DiscordBot | None = None
+    notes: tuple[str, ...] = ()
+
+
+def check_answers(
+    given: GivenAnswers, of: Installation, others: Sequence[str] = ()
+) -> CheckedAnswers:
+    """Look all answers over, the token and the calendar live; nothing is written.
+
+    Raises `BadSettings` with all problems at once, `others` included.
+    """
+    settings = given.settings
+    problems = [
+        *others,
+        *(
+            f"{FLAGS[name]}: {reason}"
+            for name, value in settings.items()
+            if (reason := problem_with(name, value) if value else _EMPTY)
+        ),
+    ]
+    wrong = {problem.partition(":")[0] for problem in problems}
+    changes: dict[str, str | None] = dict(settings)
+    if given.api_key is not None:
+        changes = {**dict.fromkeys(MODEL_SETTINGS), **changes}
+    right = {name: value for name, value in changes.items() if FLAGS.get(name) not in wrong}
+    # Before the token is sent anywhere: the environment may name another address.
+    misplaced = of.problems_after(right)
+    bot, notes = None, tuple[str, ...]()
+    if given.discord_token and "--discord-token" not in wrong and not misplaced:
+        found = _look_up_discord(of, settings["DISCORD_TOKEN"])
+        bot, reasons, notes = judged_bot(found, of.settings.discord_owner_id)
+        problems += [f"--discord-token: {reason}" for reason in reasons]
+    calendar = None
+    if given.calendar is not None:
+        try:
+            calendar = _read_calendar(of, given.calendar.strip())
+        except (WrongInput, CalendarFailed) as refused:
+            problems.append(f"--calendar: {refused}")
+    if problems := [*problems, *misplaced]:
+        raise BadSettings(problems)
+    return CheckedAnswers(changes, calendar, bot, notes)
+
+
+def judged_bot(
+    found: DiscordBot | DoctorFinding, owner_id: int | None
+) -> tuple[DiscordBot | None, list[str], tuple[str, ...]]:
+    """The bot, what is wrong with the token, and what could not be checked."""
+    from ollim_bot.kernel.upkeep.findings import DoctorFinding, Level
+    from ollim_bot.surfaces.discord.account import NO_TOKEN
+
+    bot = None if isinstance(found, DoctorFinding) else found
+    finding = found if isinstance(found, DoctorFinding) else found.owned_by(owner_id)
+    sentence = f"{finding.detail[:1].upper()}{finding.detail[1:]}."
+    if finding.level is Level.FAIL:
+        return bot, [f"{sentence} {_NEW if finding.detail == NO_TOKEN else finding.next}"], ()
+    if finding.level is Level.WARN:
+        return bot, [], (f"{sentence} {finding.next}",)
+    return bot, [], ()
 
 
 _COMMAND = "ollim-bot setup"
@@ -651,7 +728,7 @@ def set_up(words: Sequence[str], caller: Caller, to: SetUpEnvironment) -> None:
     of = Installation(caller)
     others = [_NO_SERVICE] if given.get("service") and to.service is None else []
     checked = check_answers(_given_answers(given, to), of, others)
-    at = Interview(to.console, of, to.login, to.service)
+    at = SetUp(of, to)
     steps = [] if is_silent else _steps(wanted, given, at)
     for line in _beforehand(checked, steps, of):
         to.console.say(line)
@@ -690,7 +767,7 @@ def _given_answers(given: Given, to: SetUpEnvironment) -> GivenAnswers:
     return GivenAnswers(**answers)
 
 
-def _steps(wanted: Sequence[Step], given: Given, at: Interview) -> Sequence[Step]:
+def _steps(wanted: Sequence[Step], given: Given, at: SetUp) -> Sequence[Step]:
     """The steps to ask: those that are named, or all that no flag answers and that are open."""
     if wanted:
         return wanted
@@ -710,7 +787,7 @@ def _beforehand(checked: CheckedAnswers, steps: Sequence[Step], of: Installation
 def _apply(checked: CheckedAnswers, of: Installation, console: Console) -> None:
     of.write(checked.changes)
     if checked.calendar is not None:
-        of.add_calendar(checked.calendar)
+        _add_calendar(of, checked.calendar)
         console.say(added_words(checked.calendar.copy, of.now))
     for line in () if checked.bot is None else introduced(checked.bot):
         console.say(line)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ollim_bot.features.skills.skill_packages import Candidate, SkillInstaller, candidate
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.plain_files import SizeLimit, read_file
 from ollim_bot.kernel.base.text import counted
@@ -26,6 +26,9 @@ from ollim_bot.surfaces.terminal.framework import (
 )
 from ollim_bot.surfaces.terminal.printing import agrees, no_such, show
 from ollim_bot.surfaces.terminal.terminal_data import Data, open_data, writable
+
+if TYPE_CHECKING:
+    from ollim_bot.features.skills.skill_packages import Candidate
 
 _NONE = "No skills. Write skills/NAME/SKILL.md, or add one: ollim-bot skill add FOLDER"
 _NO_TERMINAL = "There is no terminal to ask you in. Look at the above, and add --yes to agree."
@@ -126,6 +129,8 @@ def _described(skill: Skill, added: AddedSkill | None) -> Iterator[str]:
     _YES,
 )
 def _add(given: Given, caller: Caller) -> None:
+    from ollim_bot.features.skills.skill_packages import SkillInstaller, candidate
+
     source = str(given["source"])
     one = candidate(source, caller.path(source))
     data = open_data(caller)
@@ -142,6 +147,8 @@ def _add(given: Given, caller: Caller) -> None:
 
 @_SKILL.verb("remove one", "mail", _NAME, _YES)
 def _remove(given: Given, caller: Caller) -> None:
+    from ollim_bot.features.skills.skill_packages import SkillInstaller
+
     name, data = str(given["name"]), open_data(caller)
     _agree(f"Remove the skill {plain(name)} with all its files?", is_given="yes" in given)
     with writable(data) as opened:

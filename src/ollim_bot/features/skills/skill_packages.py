@@ -24,10 +24,21 @@ from ollim_bot.kernel.base.environment import SESSION, child_environment
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.plain_files import UnsuitableFile, read_file, size_in_words
+from ollim_bot.kernel.base.text import counted
 from ollim_bot.kernel.store import frontmatter
 from ollim_bot.kernel.store.document import BadDocument
 from ollim_bot.kernel.store.files import FileLock, OsDisk
-from ollim_bot.kernel.store.skill_files import AddedSkill, SkillLock, digest, parsed_skill
+from ollim_bot.kernel.store.job_types import JOB_TYPES
+from ollim_bot.kernel.store.skill_files import (
+    AddedSkill,
+    SkillFolder,
+    SkillLock,
+    digest,
+    parsed_skill,
+)
+from ollim_bot.kernel.upkeep.findings import Check, DoctorInput, Found, failed, passed, warned
+from ollim_bot.kernel.upkeep.looks import job_report
+from ollim_bot.kernel.values.schedule import key_of
 from ollim_bot.kernel.values.shared_files import SKILL_FILE
 from ollim_bot.kernel.values.skills import (
     ACTING_FIELDS,
@@ -41,12 +52,14 @@ from ollim_bot.kernel.values.skills import (
     below,
     collision,
     command_lines,
+    does_not_load,
     is_left_out,
     may_run_commands,
     skill_folders,
     without_commands,
     wrong_name,
 )
+from ollim_bot.kernel.values.tool_patterns import is_open, open_problem
 
 LARGEST_ARCHIVE = 20_000_000
 _LONGEST_GIT = 60.0
@@ -360,3 +373,32 @@ def _write(stage: Path, files: Mapping[str, PackedFile]) -> None:
         disk.write(target, one.data, 0o755 if one.is_executable else 0o644)
         disk.sync(target)
     disk.sync_folder(stage)
+
+
+_COMPARE = "If it was not you, `ollim-bot skill remove` and `ollim-bot skill add` bring it back."
+_NO_EFFECT = "Leave it, it is for another program; `ollim-bot skill list` shows all skills."
+_MEND_SKILL = "Mend the file; `ollim-bot skill list` shows whether the agent sees the skill."
+
+
+def check_skills(given: DoctorInput) -> Found:
+    skills = SkillFolder(given.data.paths.skills).read()
+    for name, problems in skills.broken.items():
+        yield failed(does_not_load(name, "; ".join(problems)))
+    for difference in SkillLock(given.data.paths.skills).differences():
+        yield warned(difference, _COMPARE)
+    for skill in skills.loaded.values():
+        yield from (warned(warning, _NO_EFFECT) for warning in skill.warnings)
+        for tool in filter(is_open, skill.tools):
+            yield warned(f"the skill {skill.name}: {open_problem(tool)}")
+    for job in (one.item for form in JOB_TYPES.values() for one in job_report(given, form).jobs):
+        key = key_of(job)
+        for name in skills.unusable(job.spec.skills):
+            if name not in skills.broken:
+                take_out = f"take the name out: `ollim-bot {key.kind} show {key.id}`."
+                step = f"Write skills/{name}/SKILL.md, or {take_out}"
+                yield warned(f"{key} names the skill {name}, which is not there", step)
+    count = len(skills.loaded)
+    yield passed(counted(count, "skill") if count else "none")
+
+
+CHECKS = (Check("skills", check_skills, _MEND_SKILL, place=150),)

@@ -18,9 +18,20 @@ from ollim_bot.kernel.base.clock import Backoff, wait_until_set
 from ollim_bot.kernel.base.errors import ToolServerFailed
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.base.text import counted
 from ollim_bot.kernel.prompts.prompt_context import fenced
-from ollim_bot.kernel.store.server_file import ServerFile
+from ollim_bot.kernel.store.server_file import ServerFile, read_servers
+from ollim_bot.kernel.store.standby_loader import load_standby
 from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.upkeep.findings import (
+    Check,
+    DoctorInput,
+    Found,
+    failed,
+    open_to_others,
+    passed,
+    warned,
+)
 from ollim_bot.kernel.values.permissions import Pattern
 from ollim_bot.kernel.values.ports import Clock, Tool, ToolAnswer
 from ollim_bot.kernel.values.taint import Untrusted
@@ -31,6 +42,7 @@ from ollim_bot.kernel.values.tool_servers import (
     ServerState,
     ToolDefinition,
     ToolServerRecord,
+    in_words,
 )
 
 # Seconds between two looks at the file.
@@ -257,3 +269,31 @@ def _is_about(state: ServerState, spec: ServerSpec) -> bool:
 
 def _refused(server: str, why: str) -> ToolAnswer:
     return ToolAnswer(f"The tool server {server} {why}. Go on without it.", is_error=True)
+
+
+_MEND_SERVERS = "Mend mcp.json; `ollim-bot mcp list` shows whether it is right."
+
+
+def check_tool_servers(given: DoctorInput) -> Found:
+    paths = given.data.paths
+    reading = read_servers(paths)
+    yield from map(failed, reading.problems)
+    yield from open_to_others(paths.mcp, "others may read mcp.json")
+    record = given.read(lambda tx: tx.tool_servers.get())
+    machine = load_standby("machines").machine_id(paths) if given.is_shared else ""
+    known = (record or ToolServerRecord()).on(machine).written(reading.specs)
+    named = {name: state for name, state in known.servers.items() if state.present}
+    for name, state in sorted(named.items()):
+        if state.trouble:
+            trouble = f"{name} {state.trouble.rstrip('.')}"
+            yield warned(trouble, f"Run `ollim-bot mcp test {name}`.")
+        elif state.question:
+            step = f"Run `ollim-bot mcp approve {name}`, or `ollim-bot mcp remove {name}`."
+            yield warned(f"{name}: {in_words(state)}", step)
+    if not reading.problems:
+        tools = sum(len(state.offered) for state in named.values())
+        some = f"{counted(len(named), 'server')}, {counted(tools, 'approved tool')}"
+        yield passed(some if named else "none")
+
+
+CHECKS = (Check("tool servers", check_tool_servers, _MEND_SERVERS, place=160),)

@@ -5,6 +5,7 @@ It uses no proxy and follows no redirect. It blocks: the bot calls it in a threa
 
 from __future__ import annotations
 
+import json
 import select
 import socket
 import ssl
@@ -15,6 +16,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from math import inf
 from threading import Timer
 from time import monotonic
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 _BLOCK = 65536
@@ -279,3 +281,41 @@ def _lost(reason: OSError | HTTPException) -> ResponseLost:
         case OSError():
             return ResponseLost(*reason.args)
     return NotHttp(str(reason) or type(reason).__name__)
+
+
+_SHORT = HttpLimits(step=5.0, whole=10.0, largest=1_000_000)
+
+
+class HttpAnswer(NamedTuple):
+    """`said` is None if the body is not JSON; `server` is the name that the server gives itself."""
+
+    status: int
+    said: Any
+    server: str = ""
+
+
+Ask = Callable[[str, Mapping[str, str]], HttpAnswer]
+
+
+def ask(url: str, headers: Mapping[str, str]) -> HttpAnswer:
+    """Raises `ConnectionRefusedError` if no program listens, `TimeoutError` if it is too slow.
+
+    Raises another `OSError` if what answers does not speak HTTP.
+    """
+    answer = exchange("GET", url, headers, limits=_SHORT)
+    try:
+        said = json.loads(answer.body)
+    except ValueError:
+        said = None
+    return HttpAnswer(answer.status, said, answer.headers.get("server", ""))
+
+
+def why_not_free(port: int) -> str:
+    """Why a program cannot listen at that port; empty if it can."""
+    with socket.socket() as attempt:
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            attempt.bind(("127.0.0.1", port))
+        except OSError as refused:
+            return refused.strerror or str(refused)
+    return ""

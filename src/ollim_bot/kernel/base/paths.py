@@ -84,6 +84,10 @@ class DataPaths:
     waiting_files = _Below("state/waiting-files.json")
     locks = _Below("state/.locks")
 
+    def backups(self) -> Path:
+        """Where backups go by default: beside the data directory, out of the agent's reach."""
+        return self.root.with_name(f"{self.root.name}-backups")
+
     def jobs(self, kind: JobKind) -> Path:
         """The folder with the files of this kind of job."""
         return _joined(self.root, kind.plural)

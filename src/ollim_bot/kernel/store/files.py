@@ -332,3 +332,10 @@ def touched(before: Mapping[str, SeenFile[T]], after: Mapping[str, SeenFile[T]])
     if before is after:
         return set()
     return {name for name in {*before, *after} if before.get(name) is not after.get(name)}
+
+
+class ReadOnlyJournal:
+    """The journal where no file is changed."""
+
+    def note(self, path: Path, message: str, source: str = "") -> None:
+        raise AssertionError(f"{path} was written where nothing may be: {message} {source}")

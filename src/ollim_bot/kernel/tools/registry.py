@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 
 from ollim_bot.features.jobs.reminder_tools import (
     ADD_REMINDER,
@@ -12,7 +14,9 @@ from ollim_bot.features.jobs.reminder_tools import (
     LIST_REMINDERS,
     SETTLE_REMINDER,
 )
+from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.permissions.careful import Rule, fetching, running, searching, writing
+from ollim_bot.kernel.store.skill_files import SkillFolder
 from ollim_bot.kernel.tools.docs import READ_DOC, SEARCH_DOCS
 from ollim_bot.kernel.tools.fork_tools import ENTER_FORK, EXIT_FORK, REPORT_UPDATES, SAVE_CONTEXT
 from ollim_bot.kernel.tools.message_tools import DISCORD_EMBED, PING_USER, SEND_FILE
@@ -27,6 +31,8 @@ from ollim_bot.kernel.tools.tool_context import (
     text,
 )
 from ollim_bot.kernel.values.agent_caller import LOOKS, asks
+from ollim_bot.kernel.values.jobs import Reminder
+from ollim_bot.kernel.values.permissions import Pattern, beyond_main
 from ollim_bot.kernel.values.ports import ToolAnswer
 from ollim_bot.kernel.values.schedule import GivenNames
 
@@ -194,3 +200,22 @@ WITHOUT_PATTERN = frozenset(
 def changes_something(tool: str) -> bool:
     """Whether a call has effects that a second attempt would repeat."""
     return tool not in _WITHOUT_EFFECT
+
+
+def may_use(tool: str) -> bool:
+    """Whether the program's own rules let the conversation use the tool unasked."""
+    return not any(beyond_main((tool,), _main_patterns()))
+
+
+@cache
+def _main_patterns() -> tuple[Pattern, ...]:
+    return tuple(Pattern.of(text) for text in MAIN_TOOLS)
+
+
+def of_conversation(paths: DataPaths, reminder: Reminder) -> Reminder:
+    """The reminder with no tool, of its own or by a skill, that the conversation may not use."""
+    skills, spec = SkillFolder(paths.skills).read(), reminder.spec
+    kept = (each for each in spec.skills if each in skills.loaded)
+    kept = (each for each in kept if all(map(may_use, skills.tools_of((each,)))))
+    tools = tuple(filter(may_use, spec.allowed_tools))
+    return replace(reminder, spec=replace(spec, allowed_tools=tools, skills=(*kept,)))

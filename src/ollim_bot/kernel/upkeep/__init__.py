@@ -1,1 +1,1 @@
-"""Keeps the installation healthy: one instance at a time, and a doctor that checks it."""
+"""What upkeep stands on: what the doctor finds, one update at a time, and changes of `.env`."""

@@ -1,23 +1,29 @@
-"""The values of the doctor: what a check is given, what it finds, repairs and reports."""
+"""What a check of the doctor is given, what it finds, repairs and reports."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import NamedTuple, TypeVar
 
 from ollim_bot.kernel.base.environment import Location, chosen_zone
 from ollim_bot.kernel.base.errors import OllimError
+from ollim_bot.kernel.base.plain_files import opened_file
 from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.base.text import counted
+from ollim_bot.kernel.store.questions import AskRows, reading
 from ollim_bot.kernel.store.standby_loader import shared_address
 from ollim_bot.kernel.store.transaction import Step
-from ollim_bot.kernel.upkeep.shared_rows import AskRows, reading
 from ollim_bot.kernel.values.provider import Provider
 
 R = TypeVar("R")
@@ -54,6 +60,8 @@ class DoctorFinding:
     next: str = ""
     mend: Mend | None = field(default=None, compare=False, repr=False)
 
+
+Found = Iterator[DoctorFinding]
 
 # What a look returns: the check adds its name, and its own step where a finding brings none.
 
@@ -264,3 +272,35 @@ def has_failures(findings: Iterable[DoctorFinding]) -> bool:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+_OTHERS = 0o077
+
+
+def is_open_to_others(path: Path) -> bool:
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & _OTHERS)
+    except OSError:
+        return False
+
+
+def open_to_others(path: Path, others: str = "") -> Found:
+    """Whether others may read a file, of `state/` unless `others` says so in other words."""
+    if is_open_to_others(path):
+        others = others or f"others on this machine can read state/{path.name}"
+        yield warned(others, f"Run `chmod 600 {shown(path)}`.", partial(close_file, path))
+
+
+def close_file(path: Path) -> str:
+    """Let only the owner read a file; a link is left alone. Raises `OSError`."""
+    with opened_file(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if not mode & _OTHERS:
+            return ""
+        os.fchmod(descriptor, mode & ~_OTHERS)
+    return f"only you can read {path} now"
+
+
+def shown(path: Path) -> str:
+    """The path as a shell takes it."""
+    return shlex.quote(str(path))

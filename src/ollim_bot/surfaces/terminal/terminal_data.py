@@ -19,7 +19,7 @@ from ollim_bot.kernel.base.errors import AlreadyRunning, OllimError, StorageErro
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.plain_files import SizeLimit
-from ollim_bot.kernel.store.files import FileLock, OsDisk
+from ollim_bot.kernel.store.files import FileLock, OsDisk, ReadOnlyJournal
 from ollim_bot.surfaces.terminal.caller import Caller
 from ollim_bot.surfaces.terminal.framework import Given, argument, past_moment, plain, shown_json
 from ollim_bot.surfaces.terminal.printing import show
@@ -378,13 +378,6 @@ class _LateRows:
     def query(self, question: Step[T]) -> T:
         with self._data.database() as database:
             return database.query(question)
-
-
-class ReadOnlyJournal:
-    """The journal of a command that changes no file."""
-
-    def note(self, path: Path, message: str, source: str = "") -> None:
-        raise AssertionError(f"{path} was written by a command that reads: {message} {source}")
 
 
 # Exports of the logs in the database: one JSON object a line, oldest first.

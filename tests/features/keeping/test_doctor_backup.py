@@ -10,8 +10,7 @@ import pytest
 from tests.features.doctor.doctor_table import told
 from tests.features.keeping.backups import NOW, Home
 
-from ollim_bot.features.doctor.data_checks import backups, check_backup
-from ollim_bot.features.keeping.backup import Manifest, Unread
+from ollim_bot.features.keeping.backup import Manifest, Unread, backups, check_backup
 from ollim_bot.kernel.base.environment import Location
 from ollim_bot.kernel.upkeep.findings import DoctorInput
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.features.doctor.service_checks import left_by_sentinel, sentinel_timer
-from ollim_bot.features.sentinel.sentinel_file import SentinelDelivery, SentinelFile
-from ollim_bot.features.sentinel.sentinel_rules import DueDelivery
+from ollim_bot.features.sentinel.checks import left_by_sentinel, sentinel_timer
+from ollim_bot.features.sentinel.sentinel_file import DueDelivery, SentinelDelivery, SentinelFile
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.upkeep.findings import Level
 from ollim_bot.kernel.values.jobs import JobSpec, Reminder

@@ -15,8 +15,8 @@ from tests.features.doctor.doctor_table import look, with_commands
 from tests.kernel.base.machine import FakeMachine
 from tests.ports import unused_port
 
-from ollim_bot.features.doctor.job_checks import port, screening, secrets
-from ollim_bot.features.doctor.network_checks import HttpAnswer
+from ollim_bot.features.webhooks.checks import port, screening, secrets
+from ollim_bot.kernel.base.http_exchange import HttpAnswer
 from ollim_bot.kernel.upkeep.findings import DoctorFinding, DoctorInput, Level, passed
 from ollim_bot.kernel.values.hook_jobs import WebhookSpec
 from ollim_bot.kernel.values.jobs import JobSpec
