@@ -39,7 +39,7 @@ from ollim_bot.app.start import SWITCH_INTERVAL
 from ollim_bot.features.week.rehearsal_findings import DAYS, findings
 from ollim_bot.features.week.simulation import rehearse
 from ollim_bot.features.week.week_html import week_html
-from ollim_bot.features.week.week_views import KeptWeek, WeekPanel, WeekPlans
+from ollim_bot.features.week.week_view import KeptWeek, WeekPanel, WeekPlans
 from ollim_bot.kernel.base.clock import SystemClock
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.changes.job_files import open_repositories

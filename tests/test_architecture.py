@@ -95,19 +95,19 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "the tool for reminders breaks tasks down too",
     (
         "surfaces.web.panels",
-        "features.jobs.jobs_html",
+        "features.jobs.jobs_view",
     ): "a list in the middle, to be declared by the feature",
     (
         "surfaces.web.panels",
-        "features.runs.runs_html",
+        "features.runs.runs_view",
     ): "a list in the middle, to be declared by the feature",
     (
         "surfaces.web.panels",
-        "features.settings.settings_html",
+        "features.settings.settings_view",
     ): "a list in the middle, to be declared by the feature",
     (
         "surfaces.web.panels",
-        "features.today.day_html",
+        "features.today.day_view",
     ): "a list in the middle, to be declared by the feature",
     (
         "surfaces.web.panels",

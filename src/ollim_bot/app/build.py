@@ -29,10 +29,10 @@ from ollim_bot.features.quiet import QuietCommands, QuietWatch
 from ollim_bot.features.setup.set_up_talk import Greeting, SetUpTalk
 from ollim_bot.features.tasks.breakdown_store import StepWriter
 from ollim_bot.features.tasks.task_buttons import BreakdownButtons, DueTasks, TaskCommands
-from ollim_bot.features.today.day_views import DayPanel, DaySources, JobListing, Overviews
+from ollim_bot.features.today.overviews import DayPanel, DaySources, JobListing, Overviews
 from ollim_bot.features.today.quick_add_box import QuickAdds
 from ollim_bot.features.tool_servers.server_cards import ServerCards
-from ollim_bot.features.week.week_views import WeekPanel, WeekPlans
+from ollim_bot.features.week.week_view import WeekPanel, WeekPlans
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import GoogleAddresses

@@ -12,9 +12,9 @@ from tests.surfaces.web.markup import TAGS, Markup, words_of
 from tests.surfaces.web.scene import SUNDAY, Scene
 from tests.surfaces.web.views import HOSTILE, full_day, waiting_line
 
-from ollim_bot.features.settings.settings_html import sessions_html, settings_html
+from ollim_bot.features.settings.settings_view import sessions_html, settings_html
 from ollim_bot.features.today.day import DayLine, DayView
-from ollim_bot.features.today.day_html import day_html
+from ollim_bot.features.today.day_view import day_html
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.values.changes import Changer

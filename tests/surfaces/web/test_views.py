@@ -32,8 +32,8 @@ from tests.surfaces.web.views import (
 )
 from tests.surfaces.web.weeks import full_week
 
-from ollim_bot.features.runs.runs_html import changes_html, runs_html
-from ollim_bot.features.settings.settings_html import about_me_html, health_html, settings_html
+from ollim_bot.features.runs.runs_view import changes_html, runs_html
+from ollim_bot.features.settings.settings_view import about_me_html, health_html, settings_html
 from ollim_bot.features.today.day import DayView
 from ollim_bot.features.week.week_html import week_html
 from ollim_bot.kernel.base.errors import OllimError

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from ollim_bot.features.today.day_views import MADE_OF, PressOn
+from ollim_bot.features.today.overviews import MADE_OF, PressOn
 from ollim_bot.kernel.base.errors import (
     BadPhrase,
     ChangedMeanwhile,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import NamedTuple
 
-from ollim_bot.features.jobs import jobs_html
-from ollim_bot.features.runs import runs_html
-from ollim_bot.features.settings import settings_html
-from ollim_bot.features.today import day_html
+from ollim_bot.features.jobs import jobs_view
+from ollim_bot.features.runs import runs_view
+from ollim_bot.features.settings import settings_view
+from ollim_bot.features.today import day_view
 from ollim_bot.features.week import week_html
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.values.ports import Clock
@@ -23,11 +23,11 @@ from ollim_bot.surfaces.web.frames import Json, RequestRefused
 from ollim_bot.surfaces.web.marked import ViewPage
 
 PAGES = (
-    *day_html.PAGES,
+    *day_view.PAGES,
     *week_html.PAGES,
-    *jobs_html.PAGES,
-    *runs_html.PAGES,
-    *settings_html.PAGES,
+    *jobs_view.PAGES,
+    *runs_view.PAGES,
+    *settings_view.PAGES,
 )
 # The addresses that answer the page itself, which holds no data: the conversation and the views.
 SHELLS = re.compile(f"/({'|'.join(each.pattern for each in PAGES)})?")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from html import escape
 
-from ollim_bot.features.runs.runs_html import receipt_html
+from ollim_bot.features.runs.runs_view import receipt_html
 from ollim_bot.features.today.day import DayLine, DayView, PingGauge, free_stretches
 from ollim_bot.kernel.base.moments import clock_time, duration_in_words, elapsed
 from ollim_bot.kernel.values.cards import Button
