@@ -93,28 +93,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "kernel.tools.tool_context",
         "features.tasks.breakdown_store",
     ): "the tool for reminders breaks tasks down too",
-    (
-        "surfaces.web.panels",
-        "features.jobs.jobs_view",
-    ): "a list in the middle, to be declared by the feature",
-    (
-        "surfaces.web.panels",
-        "features.runs.runs_view",
-    ): "a list in the middle, to be declared by the feature",
-    (
-        "surfaces.web.panels",
-        "features.settings.settings_view",
-    ): "a list in the middle, to be declared by the feature",
-    (
-        "surfaces.web.panels",
-        "features.today.day_view",
-    ): "a list in the middle, to be declared by the feature",
-    (
-        "surfaces.web.panels",
-        "features.week.week_html",
-    ): "a list in the middle, to be declared by the feature",
 }
-MOST_EXCEPTIONS = 41
+MOST_EXCEPTIONS = 36
 
 ALLOWED_IMPORTERS = {
     "claude_agent_sdk": ["kernel.engine"],

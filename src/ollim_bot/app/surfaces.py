@@ -11,6 +11,11 @@ from functools import partial
 from ollim_bot import __version__
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.views import PhoneSettings
+from ollim_bot.features.jobs import jobs_view
+from ollim_bot.features.runs import runs_view
+from ollim_bot.features.settings import settings_view
+from ollim_bot.features.today import day_view
+from ollim_bot.features.week import week_html
 from ollim_bot.kernel.base.clock import Backoff
 from ollim_bot.kernel.base.errors import OllimError, StorageError
 from ollim_bot.kernel.base.settings import Settings
@@ -25,6 +30,15 @@ from ollim_bot.surfaces.web.access import BrowserKeys
 from ollim_bot.surfaces.web.api import RememberedMark
 from ollim_bot.surfaces.web.page import WebSurface
 from ollim_bot.surfaces.web.secret import web_secret
+
+# The views of the page, in the order of its menu.
+PAGES = (
+    *day_view.PAGES,
+    *week_html.PAGES,
+    *jobs_view.PAGES,
+    *runs_view.PAGES,
+    *settings_view.PAGES,
+)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
@@ -163,6 +177,7 @@ async def open_surfaces(
         return Surfaces([], clock, channels=channels)
     await asyncio.to_thread(web_secret, paths)
     page = WebSurface(
+        pages=PAGES,
         port=settings.web_port,
         hosts=settings.web_hosts,
         keys=BrowserKeys(paths, clock, report=on_problem),
