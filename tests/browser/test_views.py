@@ -27,7 +27,7 @@ from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.values.costs import Amount
 from ollim_bot.kernel.values.quiet import QuietHours, QuietSettings
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
-from ollim_bot.kernel.values.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.kernel.values.sessions import CompactionLine, SessionLine, SessionList
 from ollim_bot.kernel.values.views import PresentState, SettingsView, ViewAnswer, setting_groups
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

@@ -12,7 +12,7 @@ from tests.file_changes import NOW
 from tests.kernel.store.files.data_directory import DataDirectory
 from tests.kernel.store.files.test_undo_table import command
 
-from ollim_bot.app.views import ChangesPage
+from ollim_bot.features.changes.changes_view import ChangesPage
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.changes.file_changes import FileChanges
 from ollim_bot.kernel.changes.item_answers import ItemAnswers, answer_item

@@ -12,8 +12,8 @@ from devtools.doubles.memory import RecordingStore, memory_repositories
 from tests.features.runs.test_runs_command import ROWS, TODAY, append
 from tests.terminal import SUNDAY, Terminal
 
-from ollim_bot.app.views import RunListView, RunView, run_list
 from ollim_bot.features.runs.run_reports import run_named
+from ollim_bot.features.runs.runs_view import RunListView, RunView, run_list
 from ollim_bot.kernel.base.clock import SystemClock
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind

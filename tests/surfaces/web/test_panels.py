@@ -12,7 +12,8 @@ from tests.surfaces.web.markup import TAGS, Markup, words_of
 from tests.surfaces.web.scene import SUNDAY, Scene
 from tests.surfaces.web.views import HOSTILE, full_day, waiting_line
 
-from ollim_bot.features.settings.settings_view import sessions_html, settings_html
+from ollim_bot.features.sessions import sessions_html
+from ollim_bot.features.settings.settings_view import settings_html
 from ollim_bot.features.today.day import DayLine, DayView
 from ollim_bot.features.today.day_view import day_html
 from ollim_bot.kernel.base.errors import OllimError
@@ -21,7 +22,7 @@ from ollim_bot.kernel.values.changes import Changer
 from ollim_bot.kernel.values.costs import Amount
 from ollim_bot.kernel.values.quiet import QuietHours, QuietSettings
 from ollim_bot.kernel.values.runtime_config import CONFIG_KEYS, RuntimeConfig
-from ollim_bot.kernel.values.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.kernel.values.sessions import CompactionLine, SessionLine, SessionList
 from ollim_bot.kernel.values.views import (
     GROUPS,
     OtherReading,

@@ -1,39 +1,39 @@
-"""Runs, receipt, money and changes as markup for the page. Every text in it is data."""
+"""Runs on the page: the newest ones with a receipt of the day, and one with all its decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from html import escape
 from urllib.parse import urlencode
 
-from ollim_bot.kernel.base.moments import MONTHS, WEEKDAYS, describe
-from ollim_bot.kernel.base.text import counted, one_line, shortened, visible
-from ollim_bot.kernel.values.answers import state_words
-from ollim_bot.kernel.values.changes import (
-    ANSWER,
-    CHANGERS,
-    SETTING,
-    ChangeFilter,
-    ChangeLine,
-    ChangeList,
-    ChangeRow,
-)
-from ollim_bot.kernel.values.costs import CONVERSATION, CostLine, CostReport, job_name
+from ollim_bot.features.runs.run_reports import CHUNK, FIRST, run_named, said_by, stories_of
+from ollim_bot.kernel.base.errors import NotFound
+from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.moments import describe
+from ollim_bot.kernel.base.text import one_line, visible
+from ollim_bot.kernel.schedule.day_receipts import TodayReceipts, rows_about_day
+from ollim_bot.kernel.store.heartbeat import ReadHeartbeat
+from ollim_bot.kernel.store.store import Store, changes_of
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.costs import Amount
 from ollim_bot.kernel.values.job_form import address_of
-from ollim_bot.kernel.values.occurrences import Occurrence
+from ollim_bot.kernel.values.occurrences import LedgerRow
+from ollim_bot.kernel.values.ports import Clock, JobRepositories
 from ollim_bot.kernel.values.receipts import (
     COSTLY,
-    DueThing,
-    Receipt,
     RunFilter,
     RunList,
     RunPage,
     Show,
     late_in_words,
+    usual_cost,
 )
-from ollim_bot.kernel.values.run_history import RunStory, part_in_words
+from ollim_bot.kernel.values.run_history import History, RunStory, part_in_words
 from ollim_bot.kernel.values.run_words import (
     address_of_run,
     answer_in_words,
@@ -46,51 +46,144 @@ from ollim_bot.kernel.values.run_words import (
     used_in_words,
     why,
 )
-from ollim_bot.kernel.values.usage import dollars
+from ollim_bot.kernel.values.usage import UsageRow, dollars
+from ollim_bot.kernel.values.views import View
 from ollim_bot.surfaces.web.marked import (
     ViewPage,
-    fold,
     joined_parts,
-    list_section,
-    marked,
+    receipt_html,
     section,
     select,
-    show_more,
     things,
     time_html,
 )
 
-_RECEIPT_LONGEST = 120
-_MOST = 20
+# A list looks through so many runs for each that it may have.
+_LOOKED_AT = 5
+_USUAL_DAYS = timedelta(days=30)
 
 
-def receipt_html(receipt: Receipt, now: datetime, *, is_linked: bool = True) -> str:
-    """The numbers, what did not simply come with its reason, and whether all is accounted for."""
-    lines = [_receipt_line(each, now) for each in receipt.notable[:_MOST]]
-    left = len(receipt.notable) - _MOST
-    day = f"/runs?day={receipt.day.isoformat()}"
-    more = f'<p><a href="{day}">{left} more</a></p>' if left > 0 else ""
-    link = f' <a href="{day}">The runs of the day</a>' if is_linked else ""
-    return (
-        '<section class="receipt"><h3>Receipt of the day</h3>'
-        f"<p>{escape(receipt.sentence(now))}</p>{things(lines) if lines else ''}{more}"
-        f'<p class="about">{marked(receipt.checked)}{link}</p></section>'
-    )
+def run_list(
+    tx: Transaction,
+    wanted: RunFilter,
+    most: int,
+    now: datetime,
+    watched_until: datetime | None,
+    today: TodayReceipts | None = None,
+) -> RunList:
+    """At most `most` runs that fit, with the receipt of the day, or of today."""
+    if wanted.day is None:
+        listed = _newest_runs(tx, wanted, most, now, ())
+        return replace(listed, receipt=(today or TodayReceipts()).read(tx, now, watched_until))
+    about = rows_about_day(tx, wanted.day, now)
+    listed = _newest_runs(tx, wanted, most, now, about.rows)
+    return replace(listed, receipt=about.receipt(now, watched_until))
 
 
-def _receipt_line(thing: DueThing, now: datetime) -> str:
-    title = one_line(thing.title, _RECEIPT_LONGEST)
-    reason = one_line(thing.why(now), _RECEIPT_LONGEST)
-    about = f"{thing.word}: {reason}" if reason else thing.word
-    link = ""
-    if thing.story is not None:
-        name, href = escape(f"Why? {title}"), escape(address_of_run(thing.occurrence.id))
-        link = f'<div class="buttons"><a href="{href}" aria-label="{name}">Why?</a></div>'
-    return (
-        f'<li class="thing"><p>{time_html(thing.due, describe(thing.due, now))} '
-        f'<bdi class="what">{escape(title)}</bdi> '
-        f'<bdi class="about">{escape(about)}</bdi></p>{link}</li>'
-    )
+def _newest_runs(
+    tx: Transaction, wanted: RunFilter, most: int, now: datetime, of_day: Sequence[LedgerRow]
+) -> RunList:
+    """It looks back through a bounded number of others; `of_day` are the rows about the day."""
+    by_run: dict[str, list[UsageRow]] = {}
+    for row in tx.usage.since(now - _USUAL_DAYS) if wanted.show is Show.COSTLY else ():
+        if row.occurrence:
+            by_run.setdefault(row.occurrence, []).append(row)
+    usual = usual_cost(Amount.of(each) for each in by_run.values()) if by_run else 0
+    found: list[RunStory] = []
+    seen, back_to = 0, None
+    for ids in _chunks(tx, wanted, now, of_day):
+        stories = stories_of(tx, ids)
+        found += [each for each in stories if wanted.fits(each, now, usual)]
+        seen += len(ids)
+        back_to = min((moment_of(each) for each in stories), default=back_to)
+        if len(found) > most or seen >= _LOOKED_AT * most:
+            break
+    else:
+        back_to = None
+    found.sort(key=lambda each: each.fired.timestamp(), reverse=True)
+    has_more = len(found) > most or back_to is not None
+    return RunList(now, wanted, found[:most], has_more, back_to, usual)
+
+
+def _chunks(
+    tx: Transaction, wanted: RunFilter, now: datetime, of_day: Sequence[LedgerRow]
+) -> Iterator[list[str]]:
+    """The ids of the runs that may fit, the newest first."""
+    if wanted.day is not None:
+        stories = History.of(of_day).newest_first
+        yield [each.id for each in stories if RunFilter(day=wanted.day).fits(each, now)]
+        return
+    ledger, before = tx.ledger, FIRST
+    newest = partial(ledger.newest_of_job, wanted.job) if wanted.job else ledger.newest_ids
+    while ids := newest(before, CHUNK):
+        before = ids[-1][1]
+        yield [each for each, _ in ids]
+
+
+_MADE_OF = ("ledger", "usage", "due_items")
+_USUAL = 100
+_LONGEST_ID = 400
+
+
+def no_heartbeat() -> datetime | None:
+    """For a bot whose heartbeat is not kept: the ledger says until when it ran."""
+    return None
+
+
+@dataclass(eq=False)
+class RunListView(View[RunList]):
+    """A `View` of the newest `most` runs that fit `show`, `job` and `day`, with a receipt."""
+
+    _store: Store
+    _clock: Clock
+    _heartbeat: ReadHeartbeat = no_heartbeat
+    _receipts: TodayReceipts = field(default_factory=TodayReceipts)
+
+    async def look(self, asked: Mapping[str, str]) -> RunList:
+        word = asked.get("most", "")
+        most = int(word) if word.isascii() and word.isdecimal() and len(word) < 6 else _USUAL
+        wanted = RunFilter.read(asked, self._clock.now())
+        return await asyncio.to_thread(self._read, wanted, most)
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *_MADE_OF)
+
+    def _read(self, wanted: RunFilter, most: int) -> RunList:
+        # Read before the ledger, which then has everything that was claimed until this moment.
+        watched_until, now = self._heartbeat(), self._clock.now()
+        return self._store.query(
+            lambda tx: run_list(tx, wanted, most, now, watched_until, self._receipts)
+        )
+
+
+@dataclass(eq=False)
+class RunView(View[RunPage]):
+    """A `View` of the run `id`, which may be short."""
+
+    _store: Store
+    _repositories: JobRepositories
+    _clock: Clock
+
+    async def look(self, asked: Mapping[str, str]) -> RunPage:
+        return await asyncio.to_thread(self._read, asked.get("id", ""))
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *_MADE_OF)
+
+    def _read(self, word: str) -> RunPage:
+        now = self._clock.now()
+
+        def question(tx: Transaction) -> RunPage:
+            story = run_named(tx, word[:_LONGEST_ID])
+            one, job = story.occurrence, ""
+            if isinstance(one.kind, JobKind):
+                # It is named if it has a file.
+                with suppress(NotFound):
+                    self._repositories.of(one.kind).text_of(one.job_id)
+                    job = f"{one.kind}:{one.job_id}"
+            return RunPage(now, story, said_by(tx, story), job)
+
+        return self._store.query(question)
 
 
 _LONGEST = 160
@@ -234,215 +327,7 @@ def _texts(heading: str, name: str, texts: Iterable[str]) -> str:
     return section(f"run-{name}", heading, f"<ul>{items}</ul>") if items else ""
 
 
-_SPANS = (("", "this month"), ("7d", "7 days"), ("30d", "30 days"), ("365d", "a year"))
-_WIDTH, _HEIGHT = 600, 120
-# Fewer days leave room at the end of the chart.
-_FEWEST_BARS = 14
-_MONEY_EMPTY = "Nothing has been used yet. What each answer and each job costs will stand here."
-_MONEY_HINT = "Say something in Chat, or set a limit: <code>/config daily_cost_cap 2</code>."
-
-
-@joined_parts
-def money_html(report: CostReport, most: int) -> Iterator[str]:
-    """Today and this month against the limit, then by day, by job, by model, and the dearest."""
-    yield "<h2>Money</h2>"
-    yield _sums(report)
-    links = " ".join(
-        f'<a href="/money{f"?since={span}" if span else ""}">{words}</a>' for span, words in _SPANS
-    )
-    yield f'<p class="choices">Since {_day(report.since)}: {links}</p>'
-    if not report.by_day:
-        yield f'<p class="empty">{_MONEY_EMPTY}<br>{_MONEY_HINT}</p>'
-        return
-    yield _money_days(report.by_day)
-    jobs = [_title(line.name, report) for line in report.by_job]
-    yield _table("By job", "job", report.by_job, jobs, most)
-    models = [escape(line.name or "model not known") for line in report.by_model]
-    yield _table("By model", "model", report.by_model, models, most)
-    runs = [
-        f'<a href="{escape(address_of_run(line.name))}">{_title(job_name(line.name), report)}</a>'
-        for line in report.costliest
-    ]
-    yield _table("The dearest runs", "run", report.costliest, runs, most)
-
-
-def _title(job: str, report: CostReport) -> str:
-    if job == CONVERSATION:
-        return "the conversation"
-    return f"<bdi>{escape(report.titles.get(job) or job)}</bdi>"
-
-
-def _sums(report: CostReport) -> str:
-    parts = " · ".join(f"{name} {escape(amount.in_words())}" for name, amount in report.used)
-    about = f'<p class="about">{parts}</p>' if parts else ""
-    if report.month.usd is None:
-        return f"<p>{escape(report.month.in_words())} this month</p>{about}"
-    today, joint, rest = escape(report.today.in_words()).partition(" and ")
-    cap, bar = "no daily limit", ""
-    if report.cap is not None:
-        cap = f"of ${report.cap:.2f} a day for jobs"
-        spent = min(report.today.usd or 0.0, report.cap)
-        bar = f'<progress max="{report.cap:.4f}" value="{spent:.4f}" aria-hidden="true"></progress>'
-    if report.today.usd is not None:
-        today = f'<strong class="large">{today}</strong>'
-    pace = report.month_at_pace
-    at_pace = "" if pace is None else f" · ${dollars(pace):.2f} a month at this pace"
-    return (
-        f"<figure><figcaption>{today}{joint}{rest} today · {cap}</figcaption>"
-        f"{bar}</figure><p>{escape(report.month.in_words())} this month{at_pace}</p>{about}"
-    )
-
-
-def _money_days(days: Sequence[CostLine]) -> str:
-    """A bar for each day that has cost something, and the same numbers as a table."""
-    rows = "".join(
-        f'<tr><th scope="row">{_day(date.fromisoformat(each.name))}</th>'
-        f"<td>{escape(each.amount.in_words(4))}</td><td>{counted(each.uses, 'use')}</td></tr>"
-        for each in reversed(days)
-    )
-    table = f"<table><tbody>{rows}</tbody></table>"
-    largest = max(days, key=lambda each: each.amount.micros)
-    top = largest.amount.micros
-    if not top:
-        return f"<section><h3>By day</h3>{table}</section>"
-    step = _WIDTH / max(len(days), _FEWEST_BARS)
-    bars = "".join(
-        f'<rect x="{place * step + step * 0.1:.1f}" width="{step * 0.8:.1f}" '
-        f'y="{_HEIGHT - each.amount.micros / top * _HEIGHT:.1f}" '
-        f'height="{max(each.amount.micros / top * _HEIGHT, 1):.1f}"/>'
-        for place, each in enumerate(days)
-    )
-    point = (
-        f"The dearest of {counted(len(days), 'day')} was {_day(date.fromisoformat(largest.name))}: "
-        f"{largest.amount.in_words()}."
-    )
-    return (
-        f"<figure><h3>By day</h3><figcaption>{escape(point)}</figcaption>"
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" aria-hidden="true" '
-        f'class="chart">{bars}</svg>{fold("days", "The numbers", table)}</figure>'
-    )
-
-
-def _table(
-    heading: str, key: str, lines: Sequence[CostLine], names: Sequence[str], most: int
-) -> str:
-    rows = "".join(
-        f'<tr class="thing"><th scope="row">{name}</th><td>{escape(line.amount.in_words(4))}</td>'
-        f"<td>{counted(line.uses, 'use')}</td></tr>"
-        for line, name in [*zip(lines, names, strict=True)][:most]
-    )
-    table = f"<table><tbody>{rows}</tbody></table>{show_more(len(lines) - most)}"
-    return section(f"money-{key}", heading, table) if lines else ""
-
-
-def _day(day: date) -> str:
-    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}"
-
-
-_CHANGES_EMPTY = (
-    "Nothing was changed yet. What you, the bot or an editor change from now on stands here, with "
-    'a way back. Begin with a setting: <a href="/settings">Settings</a>.'
-)
-_NOTHING_FITS = 'No change fits. <a href="/changes">Show all</a>'
-_LONGEST_LINE = 300
-_FIRST_LINES = 6
-
-
-@joined_parts
-def changes_html(listed: ChangeList, _: int) -> Iterator[str]:
-    """The changes, each with Undo or the reason why not, and the older history below them."""
-    yield "<h2>Changes</h2>"
-    meant, changers = listed.meant, [("", "anyone"), *zip(CHANGERS, CHANGERS, strict=True)]
-    yield (
-        f'<form data-filter="1"><label>Who{select("who", changers, meant.who)}</label>'
-        f'<label>Find<input name="words" value="{escape(meant.words)}" autocomplete="off">'
-        "</label></form>"
-    )
-    if not listed.lines and not listed.older:
-        yield f'<p class="empty">{_CHANGES_EMPTY if meant == ChangeFilter() else _NOTHING_FITS}</p>'
-    if listed.lines:
-        yield things(_changes_line(each, listed.now) for each in listed.lines)
-    older = [
-        f'<li class="thing"><p>{time_html(at, describe(at, listed.now))} '
-        f'<bdi class="what">{_short(what)}</bdi></p></li>'
-        for at, what in listed.older
-    ]
-    yield list_section("changes-older", "Older, from the history in git", older)
-    if listed.has_more:
-        yield '<button type="button" class="plain" data-most>Show more</button>'
-
-
-def _changes_line(line: ChangeLine, now: datetime) -> str:
-    change = line.change
-    notes = [change.key]
-    notes += [f"undoes {change.undoes}"] if change.undoes else []
-    notes += ["undone"] if line.is_undone else []
-    notes += [f"with words of others: {change.untrusted}"] if change.untrusted else []
-    # Who made the change, and in which turn or run; a run leads to its own page.
-    cause = f"<bdi>{_short(change.cause)}</bdi>"
-    with suppress(ValueError):
-        run = Occurrence.parse(change.cause).id
-        cause = f'<a href="{escape(address_of_run(run))}">{cause}</a>'
-    by = f"{change.by}, {cause}" if change.cause else change.by
-    return (
-        f'<li class="thing"><p>{time_html(change.at, describe(change.at, now))} {_did(change)} '
-        f'<bdi class="what">{_short(change.what)}</bdi> <span class="about">by {by}'
-        f"{''.join(f' · <bdi>{_short(note)}</bdi>' for note in notes)}</span>"
-        f"</p>{_difference(line, now)}{_undo(line)}</li>"
-    )
-
-
-def _did(change: ChangeRow) -> str:
-    return "answered" if change.kind == ANSWER else change.did
-
-
-def _difference(line: ChangeLine, now: datetime) -> str:
-    change = line.change
-    if change.kind in (ANSWER, SETTING):
-        before, after = str(change.before), str(change.after)
-        if change.kind == ANSWER:
-            before, after = state_words(change.before, now), state_words(change.after, now)
-        return (
-            f"<p>was <del><bdi>{_short(before)}</bdi></del>, "
-            f"is <ins><bdi>{_short(after)}</bdi></ins></p>"
-        )
-    if not line.difference:
-        command = f"<code>ollim-bot changes {escape(change.key)}</code>"
-        return "" if change.is_cut else f'<p class="about">{command} shows it whole.</p>'
-    first, rest = line.difference[:_FIRST_LINES], line.difference[_FIRST_LINES:]
-    shown = f'<ul class="difference">{"".join(map(_changed, first))}</ul>'
-    if not rest:
-        return shown
-    more = f'<ul class="difference">{"".join(map(_changed, rest))}</ul>'
-    return shown + fold(escape(change.key), counted(len(rest), "more line"), more)
-
-
-def _changed(line: str) -> str:
-    tag, word = ("ins", "added") if line.startswith("+") else ("del", "removed")
-    return f"<li><span>{word}</span> <{tag}><bdi>{_short(line[1:])}</bdi></{tag}></li>"
-
-
-def _undo(line: ChangeLine) -> str:
-    if line.is_undone:
-        return ""
-    if line.refusal:
-        edit = f' <a href="{escape(line.edit)}">Edit</a>' if line.edit else ""
-        return f'<p class="about">Undo is not possible: <bdi>{escape(line.refusal)}</bdi>{edit}</p>'
-    change = line.change
-    name = escape(f"Undo: {_did(change)} {shortened(change.what, _LONGEST_LINE)}, {change.key}")
-    return (
-        '<div class="buttons"><button type="button" data-action="undo" '
-        f'data-field-id="{escape(change.key)}" aria-label="{name}">Undo</button></div>'
-    )
-
-
-def _short(text: str) -> str:
-    return escape(shortened(text, _LONGEST_LINE))
-
-
 PAGES = (
     ViewPage("runs", "Runs", runs_html, "r", is_paged=True),
     ViewPage("run", "A run", run_html, path="/runs/"),
-    ViewPage("money", "Money", money_html, "m", "money.css"),
-    ViewPage("changes", "Changes", changes_html, "v", "changes.css", is_paged=True),
 )

@@ -1,45 +1,97 @@
-"""Settings, health, sessions and what it knows as markup for the page. Every text is data."""
+"""Settings on the page: each with its field, and the phone, which is paired there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import date, datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from html import escape
 from itertools import groupby
+from typing import Protocol
 from urllib.parse import urlsplit
 
-from ollim_bot.kernel.base.ids import SessionId
-from ollim_bot.kernel.base.moments import clock_time, describe, duration_in_words, elapsed
-from ollim_bot.kernel.base.text import counted, shortened
-from ollim_bot.kernel.values.about_me import AboutMe, KnownLine
+from ollim_bot.kernel.base.errors import WrongInput
+from ollim_bot.kernel.base.moments import clock_time, describe
+from ollim_bot.kernel.store.steps import quiet_settings
+from ollim_bot.kernel.store.store import Store, Watches, changes_of
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.changes import Changer
+from ollim_bot.kernel.values.costs import Amount
+from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.push import (
+    PHONE_ACTIONS,
     PairingStatus,
     PhoneAttempt,
     PhoneCode,
     PhoneOffer,
     PhoneView,
 )
-from ollim_bot.kernel.values.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.kernel.values.runtime_config import CONFIG_KEYS
 from ollim_bot.kernel.values.views import (
     PHONE,
-    HealthLine,
-    HealthReport,
+    ActingView,
+    PresentState,
+    SettingGroup,
     SettingLine,
     SettingsView,
-    WayOut,
+    ViewAnswer,
+    setting_groups,
 )
-from ollim_bot.surfaces.web.marked import (
-    ViewPage,
-    about,
-    fold,
-    joined_parts,
-    list_section,
-    marked,
-    section,
-    show_more,
-    things,
-    time_html,
-)
+from ollim_bot.surfaces.web.marked import ViewPage, joined_parts, marked, section, things
+
+# Sets a key to a value, or to its default for None, and says what has changed.
+ChangeSetting = Callable[[Changer, str, str | None], Awaitable[str]]
+
+
+class PhoneSettings(Protocol):
+    """The owner's phone among the settings. `news` are published at each step of a pairing."""
+
+    news: Watches
+
+    async def run(self) -> None:
+        """Carry out the attempts that are begun on the page, until cancelled."""
+
+    async def look(self, asked: Mapping[str, str], /) -> PhoneView: ...
+
+    async def act(self, action: str, fields: Mapping[str, str], /) -> ViewAnswer:
+        """Do one of `PHONE_ACTIONS`."""
+
+
+@dataclass(eq=False)
+class SettingPage(ActingView[SettingsView]):
+    """An `ActingView`. The actions are `set` (`key`, `value`), `default` (`key`), the phone's."""
+
+    _store: Store
+    _clock: Clock
+    _change: ChangeSetting
+    _phone: PhoneSettings | None = None
+
+    async def look(self, asked: Mapping[str, str]) -> SettingsView:
+        phone = await self._phone.look(asked) if self._phone else None
+        return SettingsView(await self._store.read(self._read), phone)
+
+    def changes(self) -> AsyncIterator[None]:
+        news = self._phone.news if self._phone else None
+        return changes_of(self._store, "config", "quiet", "zone", "channels", "push", also=news)
+
+    async def act(self, _: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        if self._phone is not None and action in PHONE_ACTIONS:
+            return await self._phone.act(action, fields)
+        key, value = fields.get("key", ""), fields.get("value", "")
+        if key not in CONFIG_KEYS or action not in ("set", "default"):
+            return ViewAnswer("There is no such setting.", is_error=True)
+        try:
+            told = await self._change(Changer.PAGE, key, value if action == "set" else None)
+        except WrongInput as wrong:
+            return ViewAnswer(str(wrong), is_error=True, field="value")
+        return ViewAnswer(told)
+
+    def _read(self, tx: Transaction) -> list[SettingGroup]:
+        now = self._clock.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        spent = Amount.of(tx.usage.since(midnight))
+        at = PresentState(now, quiet_settings(tx, now.tzinfo), spent)
+        return setting_groups(tx.config.get(), at)
+
 
 _KEYS = (
     '<p class="remark">Keys and passwords are neither shown nor taken here: '
@@ -140,13 +192,8 @@ def _paired(phone: PhoneView, paired: PairingStatus) -> str:
         last = f"Last press: {describe(paired.last_press, now)}."
     again, second = '<a href="/settings?phone=code">Show the code again</a>', ""
     if code is not None:
-        again, second = (
-            "",
-            (
-                f"<p>{_SECOND}</p>{_code(code, paired.server)}"
-                '<p><a class="back" href="/settings">Hide the code</a></p>'
-            ),
-        )
+        hide = '<p><a class="back" href="/settings">Hide the code</a></p>'
+        again, second = "", f"<p>{_SECOND}</p>{_code(code, paired.server)}{hide}"
     return (
         f"<p>Paired through <code>{escape(paired.server)}</code> since "
         f"{escape(describe(paired.since, now))}. {escape(last)}</p>"
@@ -187,172 +234,4 @@ def _button(action: str, label: str, style: str = "secondary") -> str:
     return f'<button type="button" class="{style}" data-action="{action}">{label}</button>'
 
 
-# State is never told by colour alone.
-_WORDS = {"PASS": "right", "OFF": "off", "WARN": "look at this", "FAIL": "wrong"}
-
-
-@joined_parts
-def health_html(report: HealthReport, _: int) -> Iterator[str]:
-    """What is wrong, with the next step or a button that takes it; then what is right."""
-    yield f"<h2>Health</h2>{_head(report)}"
-    wrong, right = list[str](), list[str]()
-    for each in report.lines:
-        (right if each.is_right else wrong).append(_health_line(each))
-    yield list_section("health-wrong", "What to do", wrong)
-    if 0 < len(right) == len(report.lines):
-        yield "<p>All is well.</p>"
-    ways = [_way(each, report) for each in report.ways]
-    if report.pending_updates:
-        told = counted(report.pending_updates, "update")
-        ways.append(f"<li>{told} for the agent, told with its next turn</li>")
-    if ways:
-        yield section("health-ways", "Ways to you", f"<ul>{''.join(ways)}</ul>")
-    if right:
-        yield fold("right", f"Right · {len(right)}", things(right))
-
-
-def _head(report: HealthReport) -> str:
-    button = '<button type="button" class="plain" data-action="look">Look again</button>'
-    if report.is_looking:
-        return '<p role="status">Looking at everything. It takes some seconds.</p>'
-    if report.looked is None:
-        words = "What works and what does not will stand here, each with the next step."
-        return f'<p class="empty">{words}</p>{button}'
-    age = elapsed(report.looked, report.now)
-    ago = "just now" if age.total_seconds() < 60 else f"{duration_in_words(age)} ago"
-    return f'<p class="about">Looked {ago}.</p><div class="buttons">{button}</div>'
-
-
-def _health_line(line: HealthLine) -> str:
-    name = escape(line.name)
-    step = f'<p class="about">{marked(line.next)}</p>' if line.next else ""
-    fix = ""
-    if line.can_fix:
-        fix = (
-            f'<div class="buttons"><button type="button" class="plain" data-action="fix" '
-            f'data-field-name="{name}" aria-label="Fix it: {name}">Fix it</button></div>'
-        )
-    return (
-        f'<li class="thing {line.level.lower()}"><p><strong>{name}</strong> '
-        f'<span class="about">{_WORDS.get(line.level, "")}</span><br>{marked(line.detail)}</p>'
-        f"{step}{fix}</li>"
-    )
-
-
-def _way(way: WayOut, report: HealthReport) -> str:
-    newest = "nothing has arrived there yet"
-    if way.newest is not None:
-        newest = f"the newest message there is from {describe(way.newest, report.now)}"
-    waiting = f"; {counted(way.waiting, 'message')} on the way" if way.waiting else ""
-    return f"<li><strong>{escape(way.name)}</strong>: {newest}{waiting}</li>"
-
-
-_EMPTY = "There are no conversations yet. Write a message, and the first one stands here."
-_NO_WORDS = "no words yet"
-_LONGEST = 300
-
-
-@joined_parts
-def sessions_html(listed: SessionList, most: int) -> Iterator[str]:
-    """The main conversations, those beside them, and what was shortened, `most` of each."""
-    yield "<h2>Sessions</h2>"
-    if not listed.main and not listed.side:
-        yield f'<p class="empty">{_EMPTY}</p>'
-    main = [_session(each, listed.now) for each in listed.main[:most]]
-    side = [_session(each, listed.now) for each in listed.side[:most]]
-    compactions = [_compaction(each, listed.now) for each in listed.compactions[:most]]
-    parts = (
-        ("main", "Conversations", main),
-        ("side", "Side conversations", side),
-        ("compactions", "Compactions", compactions),
-    )
-    for name, heading, lines in parts:
-        yield list_section(f"sessions-{name}", heading, lines)
-    lists = (listed.main, listed.side, listed.compactions)
-    yield show_more(sum(max(0, len(each) - most) for each in lists))
-
-
-def _session(line: SessionLine, now: datetime) -> str:
-    notes = [counted(line.answers, "answer")] if line.answers else []
-    notes += ["this one"] if line.is_current else []
-    back_to = None if line.is_current else line.id
-    return _sessions_line(line, " · ".join(notes), back_to, "Go back to it", now)
-
-
-def _compaction(line: CompactionLine, now: datetime) -> str:
-    note = "shortened to a summary" if line.before else "shortened to a summary, in place"
-    return _sessions_line(line, note, line.before, "Go back before it", now)
-
-
-def _sessions_line(
-    line: SessionLine | CompactionLine,
-    note: str,
-    back_to: SessionId | None,
-    label: str,
-    now: datetime,
-) -> str:
-    words, button = shortened(line.words, _LONGEST) or _NO_WORDS, ""
-    if back_to:
-        button = (
-            f'<div class="buttons"><button type="button" data-action="resume" '
-            f'data-field-id="{escape(back_to)}" aria-label="{escape(f"{label}: {words}")}">'
-            f"{label}</button></div>"
-        )
-    return (
-        f'<li class="thing"><p>{time_html(line.at, describe(line.at, now), "about")} '
-        f'<bdi class="what">{escape(words)}</bdi>{about(note)}</p>{button}</li>'
-    )
-
-
-_ABOUT_ME_EMPTY = (
-    "It has written down nothing about you yet. What it remembers will stand here, line by line: "
-    "tell it something in Chat that it should remember."
-)
-_EVERYWHERE = (
-    "Forget takes a line out of the notes; the log, past runs and the history still have it. To "
-    "have words gone everywhere, stop the bot and type "
-    '<code>ollim-bot forget --everywhere "likes tea"</code> with your own: it lists the places '
-    "first and asks, and it cannot be undone."
-)
-
-
-@joined_parts
-def about_me_html(known: AboutMe, most: int) -> Iterator[str]:
-    """The notes by file, each line with its source, Edit and Forget; `most` lines at most."""
-    yield "<h2>About me</h2>"
-    for problem in known.problems:
-        yield f'<p class="problem"><bdi>{escape(problem)}</bdi></p>'
-    if not known.lines:
-        yield f'<p class="empty">{_ABOUT_ME_EMPTY}</p>'
-        return
-    for number, (file, lines) in enumerate(groupby(known.lines[:most], lambda line: line.file)):
-        shown = things(_about_me_line(each, known.today) for each in lines)
-        yield section(f"about-{number}", f"<bdi>{escape(file)}</bdi>", shown)
-    yield show_more(len(known.lines) - most)
-    yield f'<p class="remark">{_EVERYWHERE}</p>'
-
-
-def _about_me_line(line: KnownLine, today: date) -> str:
-    name, text = escape(line.reference), escape(line.text)
-    fields = (
-        f'data-field-file="{escape(line.file)}" data-field-line="{line.number}" '
-        f'data-field-text="{text}"'
-    )
-    return (
-        f'<li class="thing"><p><bdi class="what">{text}</bdi>{about(line.origin(today))}</p>'
-        '<div class="buttons">'
-        f'<details class="more" data-fold="{name}"><summary aria-label="Edit: {name}">Edit'
-        f'</summary><form data-action="edit" {fields}><label>Line {line.number} of '
-        f'<bdi>{escape(line.file)}</bdi><input name="words" value="{text}" autocomplete="off" '
-        f'required></label><button aria-label="Save: {name}">Save</button></form></details>'
-        f'<button type="button" data-action="forget" {fields} aria-label="Forget: {name}">Forget'
-        "</button></div></li>"
-    )
-
-
-PAGES = (
-    ViewPage("about-me", "About me", about_me_html, "b"),
-    ViewPage("health", "Health", health_html, "h"),
-    ViewPage("settings", "Settings", settings_html, "p", "phone.css"),
-    ViewPage("sessions", "Sessions", sessions_html, "s"),
-)
+PAGES = (ViewPage("settings", "Settings", settings_html, "p", "phone.css"),)

@@ -1,59 +1,30 @@
-"""Today and the jobs: the cards of the chat, kept up to date, and the views of the page."""
+"""Today and the jobs as cards of the chat, kept up to date."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
 from ollim_bot.features.tasks.task_buttons import DueTasks
-from ollim_bot.features.today.day import DayView, day_of, gauge
-from ollim_bot.features.today.quick_add_box import QuickAdds
 from ollim_bot.kernel.base.clock import wait_until_set
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import elapsed, midnight_after
-from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.conversation.desktop_notices import ONLY_HERE, Reach
 from ollim_bot.kernel.conversation.message_poster import MessagePoster
-from ollim_bot.kernel.schedule.day_receipts import TodayReceipts
-from ollim_bot.kernel.store.heartbeat import ReadHeartbeat
-from ollim_bot.kernel.store.steps import quiet_settings
-from ollim_bot.kernel.store.store import Store, Watches, changes_of
+from ollim_bot.kernel.store.store import Store, Watches
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.calendar import CalendarCopy
 from ollim_bot.kernel.values.calendar_events import EVENT_TEXT
 from ollim_bot.kernel.values.cards import Card
-from ollim_bot.kernel.values.chat import Author, ChatMessage
-from ollim_bot.kernel.values.commands import CommandAnswer, slash_command
-from ollim_bot.kernel.values.costs import PAST
-from ollim_bot.kernel.values.due_items import undo_button
+from ollim_bot.kernel.values.commands import slash_command
 from ollim_bot.kernel.values.inbox import CommandCall
-from ollim_bot.kernel.values.job_list import (
-    JobLine,
-    JobList,
-    JobPast,
-    first_moment,
-    job_card,
-    line_of,
-    past_of,
-    since_when,
-)
-from ollim_bot.kernel.values.jobs import J, Job, Routine, list_order
+from ollim_bot.kernel.values.job_list import job_card
+from ollim_bot.kernel.values.jobs import J, Job
 from ollim_bot.kernel.values.overviews import (
     Listed,
     OpenOverviews,
@@ -64,11 +35,8 @@ from ollim_bot.kernel.values.overviews import (
     today_overview,
 )
 from ollim_bot.kernel.values.ports import Clock, JobRepositories, JobRepository
-from ollim_bot.kernel.values.run_history import RunStory
-from ollim_bot.kernel.values.schedule import NextMoments, ScheduledJob, Skips, skipped_moment
+from ollim_bot.kernel.values.schedule import ScheduledJob, Skips
 from ollim_bot.kernel.values.taint import Untrusted, marked_taint
-from ollim_bot.kernel.values.view_ports import ActingView
-from ollim_bot.kernel.values.views import Preview, ViewAnswer
 
 # The records and tables that an overview is made of. The ledger has a row for each change of a job.
 MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
@@ -96,27 +64,20 @@ class DaySources(NamedTuple):
     news: Watches
 
 
+@dataclass(eq=False)
 class Overviews:
     """Posts overviews. The newest of each kind is kept up to date until the next or midnight."""
 
-    def __init__(
-        self,
-        store: Store,
-        repositories: JobRepositories,
-        poster: MessagePoster,
-        clock: Clock,
-        day: DaySources,
-        webhook_port: int | None = None,
-        reach: Reach | None = None,
-    ) -> None:
-        self._webhook_port = webhook_port
-        self._reach = reach or Reach()
-        self._store = store
-        self._day = day
-        self._repositories = repositories
-        self._poster = poster
-        self._clock = clock
-        self._one_at_a_time = asyncio.Lock()
+    _store: Store
+    _repositories: JobRepositories
+    _poster: MessagePoster
+    _clock: Clock
+    _day: DaySources
+    _webhook_port: int | None = None
+    _reach: Reach = field(default_factory=Reach)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    def __post_init__(self) -> None:
         self._kinds: Mapping[str, Callable[[datetime], _Drawn]] = {
             _TODAY: self._today,
             "reminders": self._reminders,
@@ -326,257 +287,3 @@ def _with(open_: OpenOverviews, kind: str, message_id: MessageId | None) -> Open
     others = {name: each for name, each in open_.messages.items() if name != kind}
     messages = others if message_id is None else {**others, kind: message_id}
     return replace(open_, messages=messages)
-
-
-# The records beside those of the overviews: the gauge of pings, when it is quiet, and what was
-# changed by hand in the tasks, and the channels that reach the owner.
-_MORE = frozenset({"budget", "held", "quiet", "config", "changes", "channels"})
-_ADD, _OF_LINE = "add", ("line", "reading", "key")
-
-# Presses the button with that id on a card that is no message of the log.
-PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
-
-
-class DayPanel(ActingView[DayView]):
-    """The action `press` presses the button `custom_id` as on a card, with `words`.
-
-    `press_on` is the router of buttons.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        repositories: JobRepositories,
-        sources: DaySources,
-        clock: Clock,
-        press_on: PressOn,
-        lines: QuickAdds,
-        heartbeat: ReadHeartbeat,
-        reach: Reach,
-        receipts: TodayReceipts,
-    ) -> None:
-        self._store = store
-        self._sources = sources
-        self._clock = clock
-        self._press_on = press_on
-        self._lines = lines
-        self._repositories = repositories
-        # The jobs with moments are the same object until a file of them has changed.
-        self._jobs: tuple[object, object, Sequence[ScheduledJob]] = (None, None, ())
-        self._moments = NextMoments()
-        self._heartbeat = heartbeat
-        self._reach = reach
-        self._receipts = receipts
-
-    async def look(self, _: Mapping[str, str]) -> DayView:
-        return await asyncio.to_thread(self._read)
-
-    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
-        if action == _ADD:
-            return await self._lines.add(*(fields.get(each, "") for each in _OF_LINE))
-        day, custom_id = await asyncio.to_thread(self._read), fields.get("custom_id", "")
-        card = day.card
-        if custom_id not in [each.custom_id for each in card.buttons]:
-            # The Undo of an answer says itself why its time is over.
-            over = undo_button(custom_id.rpartition(":")[2])
-            card = Card(card.title, buttons=(over,) if over.custom_id == custom_id else ())
-        if action != "press" or not card.buttons:
-            return ViewAnswer(texts.BUTTON_USED, is_error=True)
-        shown = ChatMessage(MessageId("today"), day.now, Author.PROGRAM, card.text, card=card)
-        answer = await self._press_on(surface, shown, custom_id, fields.get("words", ""))
-        return ViewAnswer(answer.text, answer.is_error, field="words")
-
-    async def preview(self, action: str, fields: Mapping[str, str]) -> Preview:
-        return await self._lines.preview(fields.get("line", "")) if action == _ADD else Preview()
-
-    async def open_items(self) -> int:
-        return await self._store.read(lambda tx: len(tx.due_items.open()))
-
-    def changes(self) -> AsyncIterator[None]:
-        return changes_of(self._store, *MADE_OF, *_MORE, also=self._sources.news)
-
-    def _read(self) -> DayView:
-        # Read before the ledger, which then has everything that was claimed until this moment.
-        watched_until, now = self._heartbeat(), self._clock.now()
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        calendars, due_tasks = self._sources.calendars(), self._sources.tasks.read()
-        reminders, routines = self._repositories.reminders.all(), self._repositories.routines.all()
-        if self._jobs[0] is not reminders or self._jobs[1] is not routines:
-            read: list[ScheduledJob] = [each.item for each in reminders]
-            self._jobs = reminders, routines, [*read, *(each.item for each in routines)]
-        jobs = self._jobs[2]
-
-        def question(tx: Transaction) -> DayView:
-            day = day_of(
-                tx.due_items.open(),
-                tx.due_items.answered_since(midnight),
-                jobs,
-                tx.skips.get(),
-                now,
-                calendars,
-                tx.marks.marked(due_tasks),
-                tx.task_undos.get().undos,
-                quiet_settings(tx, now.tzinfo),
-                gauge(tx.budget.get(), len(tx.held.get().waiting), now),
-                self._receipts.read(tx, now, watched_until),
-                self._moments,
-            )
-            return replace(day, reach=ONLY_HERE) if self._reach.is_page_only(tx) else day
-
-        return self._store.query(question)
-
-
-# The ledger has a row for each change of a job; a change by the page or a command has one sooner.
-_MADE_OF = ("ledger", "changes", "usage", "zone", "skips")
-
-# How many moments before the last 30 days are looked at to find the last run.
-_EARLIER = 5
-
-# Does what a button of a job's form does.
-ActOnJob = Callable[[str, str, Mapping[str, str]], Awaitable[ViewAnswer]]
-
-
-class _Known(NamedTuple):
-    """A job with its next `moment`; `text` has its words in small letters, and its id."""
-
-    job: Job
-    moment: datetime | None
-    text: str
-    key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """All jobs in order, and the past of those that were shown; right until `until`."""
-
-    jobs: Sequence[_Known]
-    problems: Sequence[str]
-    warnings: Sequence[str]
-    skips: Skips
-    at: datetime
-    until: datetime
-    past: dict[str, JobPast] = field(default_factory=dict)
-
-    def by_object(self, now: datetime) -> dict[int, _Known]:
-        """The jobs whose next moment is the same at `now`, by the identity of the job."""
-        if now.tzinfo != self.at.tzinfo or now < self.at:
-            return {}
-        utc = now.astimezone(UTC)
-        return {
-            id(each.job): each
-            for each in self.jobs
-            if each.moment is None or each.moment.astimezone(UTC) > utc
-        }
-
-
-class JobListing(ActingView[JobList]):
-    """An `ActingView` of the jobs that have all `words` and the `kind` of the address.
-
-    Of them, it reads `most`. The actions are `pause` and `resume` of the job `id`, and `add`, which
-    adds what a `line` says.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        repositories: JobRepositories,
-        clock: Clock,
-        act_on_job: ActOnJob,
-        lines: QuickAdds,
-    ) -> None:
-        self._store = store
-        self._repositories = repositories
-        self._clock = clock
-        self._act_on_job = act_on_job
-        self._lines = lines
-        self._watches = ExitStack()
-        self._has_changed = self._watches.enter_context(store.changes(*_MADE_OF))
-        self._one_at_a_time = asyncio.Lock()
-        self._kept: _Kept | None = None
-
-    async def look(self, asked: Mapping[str, str]) -> JobList:
-        async with self._one_at_a_time:
-            now, kept = self._clock.now(), self._kept
-            is_old = kept is None or now.astimezone(UTC) >= kept.until
-            if kept is None or is_old or self._has_changed.is_set():
-                self._has_changed.clear()
-                kept = self._kept = await asyncio.to_thread(self._read, now)
-            return await asyncio.to_thread(self._list, kept, asked, now)
-
-    def changes(self) -> AsyncIterator[None]:
-        return changes_of(self._store, *_MADE_OF)
-
-    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
-        if action == _ADD:
-            answer = await self._lines.add(*(fields.get(each, "") for each in _OF_LINE))
-        elif action in ("pause", "resume"):
-            answer = await self._act_on_job(surface, action, {"id": fields.get("id", "")})
-        else:
-            return ViewAnswer("There is no such button here.", is_error=True)
-        self._has_changed.set()
-        return answer
-
-    async def preview(self, action: str, fields: Mapping[str, str]) -> Preview:
-        return await self._lines.preview(fields.get("line", "")) if action == _ADD else Preview()
-
-    def _read(self, now: datetime) -> _Kept:
-        reports = [each.report() for each in self._repositories.by_kind.values()]
-        jobs: list[Job] = [stored.item for each in reports for stored in each.jobs]
-        before = {} if self._kept is None else self._kept.by_object(now)
-        same, known = Counter(job.spec.id for job in jobs), list[_Known]()
-        for job in jobs:
-            name, words = job.spec.id, job.spec.words
-            key = name if same[name] == 1 else f"{job.kind}:{name}"
-            one = before.get(id(job)) or _Known(
-                job, first_moment(job, now), f"{words} {name}".casefold()
-            )
-            known.append(one._replace(key=key))
-        named = sorted(known, key=lambda each: list_order(each.job, each.moment))
-        utc, midnight = now.astimezone(UTC), midnight_after(now).astimezone(UTC)
-        coming = (each.moment.astimezone(UTC) for each in known if each.moment is not None)
-        until = min((each for each in coming if each > utc), default=midnight)
-        problems = [problem for each in reports for problem in each.problems]
-        warnings = [warning for each in reports for warning in each.warnings]
-        skips = self._store.query(lambda tx: tx.skips.get())
-        return _Kept(named, problems, warnings, skips, now, min(until, midnight))
-
-    def _list(self, kept: _Kept, asked: Mapping[str, str], now: datetime) -> JobList:
-        words, wanted = asked.get("words", ""), asked.get("kind", "")
-        kind = JobKind(wanted) if wanted in [*JobKind] else None
-        most = int(asked["most"]) if asked.get("most", "").isdecimal() else 100
-        terms = words.casefold().split()
-        fitting = [each for each in kept.jobs if all(term in each.text for term in terms)]
-        found = [each for each in fitting if kind in (None, each.job.kind)]
-        shown = found[:most]
-        unread = [each for each in shown if each.key not in kept.past]
-        if unread:
-            read = self._store.query(lambda tx: {k.key: _past(tx, k.job, now) for k in unread})
-            kept.past.update(read)
-        return JobList(
-            now,
-            [_line(each, kept, now) for each in shown],
-            len(found),
-            len(kept.jobs),
-            words,
-            kind,
-            kept.problems,
-            Counter(each.job.kind for each in fitting),
-            kept.warnings,
-        )
-
-
-def _line(known: _Known, kept: _Kept, now: datetime) -> JobLine:
-    job, is_skipped = known.job, False
-    if isinstance(job, Routine) and job.spec.enabled:
-        is_skipped = skipped_moment(job, kept.skips, now) is not None
-    return line_of(job, known.key, now, kept.past[known.key], is_skipped=is_skipped)
-
-
-def _past(tx: Transaction, job: Job, now: datetime) -> JobPast:
-    kind, job_id = job.kind, job.spec.id
-    stories: list[RunStory] = tx.ledger.stories_since(kind, job_id, since_when(now))
-    if not stories and kind.has_moments:
-        earlier = islice(tx.ledger.moments_of(kind, job_id), _EARLIER)
-        stories = [tx.ledger.story(each) for each in earlier]
-    spent = [] if job.is_plain else tx.usage.of_job(kind, job_id, now - PAST)
-    return past_of(job, stories, spent, now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple, TypeVar
@@ -54,23 +54,20 @@ class _Settings(NamedTuple):
     nag_default: str | None
 
 
+# The fields of a form that `add` takes.
+LINE_FIELDS = ("line", "reading", "key")
+
+
+@dataclass(eq=False)
 class QuickAdds:
     """`tasks` returns the list in use; it is called in a thread."""
 
-    def __init__(
-        self,
-        store: Store,
-        repositories: JobRepositories,
-        tasks: Callable[[], TaskList],
-        clock: Clock,
-        reach: Reach | None = None,
-    ) -> None:
-        self._store = store
-        self._reach = reach or Reach()
-        self._repositories = repositories
-        self._tasks = tasks
-        self._clock = clock
-        self._one_at_a_time = asyncio.Lock()
+    _store: Store
+    _repositories: JobRepositories
+    _tasks: Callable[[], TaskList]
+    _clock: Clock
+    _reach: Reach = field(default_factory=Reach)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def preview(self, line: str) -> Preview:
         """What the line would add, and the other ways to read it; nothing for an empty line."""

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.values.ports import Clock
-from ollim_bot.kernel.values.view_ports import ActingView, View, Views
-from ollim_bot.kernel.values.views import Preview
+from ollim_bot.kernel.values.views import ActingView, Preview, View, Views
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.frames import Json, RequestRefused
 from ollim_bot.surfaces.web.marked import ViewPage
