@@ -5,36 +5,53 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from html import escape
 from itertools import islice
 from typing import NamedTuple
 
 from ollim_bot.features.today.quick_add_box import LINE_FIELDS, QuickAdds
 from ollim_bot.kernel.base.job_kinds import JobKind
-from ollim_bot.kernel.base.moments import describe, midnight_after
+from ollim_bot.kernel.base.moments import describe, instant, midnight_after
 from ollim_bot.kernel.base.text import counted, shortened, visible
 from ollim_bot.kernel.store.store import Store, changes_of
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.costs import PAST
-from ollim_bot.kernel.values.job_form import TEXT, FormField, JobForm, address_of, dated
+from ollim_bot.kernel.values.costs import PAST, PastCosts
+from ollim_bot.kernel.values.job_form import (
+    TEXT,
+    FormField,
+    JobForm,
+    address_of,
+    dated,
+    next_moments,
+    when_in_words,
+)
 from ollim_bot.kernel.values.job_list import (
     DAYS,
     DayState,
+    JobDay,
     JobLine,
     JobList,
     JobPast,
-    first_moment,
-    line_of,
-    past_of,
-    since_when,
+    LastRun,
 )
-from ollim_bot.kernel.values.jobs import Job, Routine, list_order
+from ollim_bot.kernel.values.jobs import Job, Reminder, Routine, list_order
+from ollim_bot.kernel.values.occurrences import OccurrenceState
 from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.receipts import DueThing, Fate, due_things
 from ollim_bot.kernel.values.run_history import RunStory
+from ollim_bot.kernel.values.run_words import state_in_words, why
 from ollim_bot.kernel.values.schedule import Skips, skipped_moment
 from ollim_bot.kernel.values.views import ActingView, Preview, ViewAnswer
 from ollim_bot.surfaces.web.marked import ViewPage, joined_parts, quick_add, section, show_more
@@ -47,6 +64,18 @@ _EARLIER = 5
 
 # Does what a button of a job's form does.
 ActOnJob = Callable[[str, str, Mapping[str, str]], Awaitable[ViewAnswer]]
+
+
+_STATES = {
+    Fate.CAME: DayState.ON_TIME,
+    Fate.HELD: DayState.WAITING,
+    Fate.SKIPPED: DayState.SKIPPED,
+    Fate.MISSED: DayState.MISSED,
+    Fate.LOST: DayState.MISSED,
+    Fate.FAILED: DayState.FAILED,
+    Fate.UNDER_WAY: DayState.WAITING,
+}
+_WORST_FIRST = tuple(DayState)
 
 
 class _Known(NamedTuple):
@@ -136,7 +165,7 @@ class JobListing(ActingView[JobList]):
             name, words = job.spec.id, job.spec.words
             key = name if same[name] == 1 else f"{job.kind}:{name}"
             one = before.get(id(job)) or _Known(
-                job, first_moment(job, now), f"{words} {name}".casefold()
+                job, _first_moment(job, now), f"{words} {name}".casefold()
             )
             known.append(one._replace(key=key))
         named = sorted(known, key=lambda each: list_order(each.job, each.moment))
@@ -160,20 +189,9 @@ class JobListing(ActingView[JobList]):
         if unread:
             read = self._store.query(lambda tx: {k.key: _past(tx, k.job, now) for k in unread})
             kept.past.update(read)
-        skipped = {
-            each.key
-            for each in shown
-            if isinstance(each.job, Routine) and each.job.spec.enabled
-            if skipped_moment(each.job, kept.skips, now) is not None
-        }
         return JobList(
             now,
-            [
-                line_of(
-                    each.job, each.key, now, kept.past[each.key], is_skipped=each.key in skipped
-                )
-                for each in shown
-            ],
+            [_line_of(each, kept, now) for each in shown],
             len(found),
             len(kept.jobs),
             words,
@@ -184,14 +202,80 @@ class JobListing(ActingView[JobList]):
         )
 
 
+def _first_moment(job: Job, now: datetime) -> datetime | None:
+    """The next moment, or that of a reminder which is overdue; None while it is paused."""
+    if not job.spec.enabled:
+        return None
+    zone = now.tzinfo or UTC
+    if isinstance(job, Reminder):
+        return job.due(zone)
+    return job.next_after(now, zone) if isinstance(job, Routine) else None
+
+
+def _line_of(known: _Known, kept: _Kept, now: datetime) -> JobLine:
+    job, moments, standstill = known.job, next_moments(known.job, now), ""
+    is_overdue = is_skipped = False
+    if isinstance(job, Reminder) and job.spec.enabled and not moments:
+        moments, is_overdue = (job.due(now.tzinfo or UTC),), True
+    elif isinstance(job, Routine) and job.spec.enabled:
+        is_skipped = skipped_moment(job, kept.skips, now) is not None
+        standstill = "" if moments else job.standstill
+    return JobLine(
+        known.key,
+        job.kind,
+        job.spec.owner_title or job.spec.id,
+        when_in_words(job, now),
+        moments,
+        job.spec.enabled,
+        is_overdue,
+        is_skipped,
+        standstill,
+        not job.is_plain,
+        kept.past[known.key],
+    )
+
+
 def _past(tx: Transaction, job: Job, now: datetime) -> JobPast:
     kind, job_id = job.kind, job.spec.id
-    stories: list[RunStory] = tx.ledger.stories_since(kind, job_id, since_when(now))
+    # The first day of a strip.
+    first = now.date() - timedelta(days=DAYS - 1)
+    begin = instant(datetime.combine(first, time.min), now.tzinfo or UTC)
+    stories: list[RunStory] = tx.ledger.stories_since(kind, job_id, begin)
     if not stories and kind.has_moments:
         earlier = islice(tx.ledger.moments_of(kind, job_id), _EARLIER)
         stories = [tx.ledger.story(each) for each in earlier]
-    spent = [] if job.is_plain else tx.usage.of_job(kind, job_id, now - PAST)
-    return past_of(job, stories, spent, now)
+    cost = None
+    if not job.is_plain:
+        cost = PastCosts(tx.usage.of_job(kind, job_id, now - PAST)).amount(job)
+    return JobPast([*_days(due_things(stories), now)], cost, _last(stories, now))
+
+
+def _days(things: Iterable[DueThing], now: datetime) -> Iterator[JobDay]:
+    found: dict[date, JobDay] = {}
+    for thing in things:
+        day = thing.due.astimezone(now.tzinfo).date()
+        state = DayState.LATE if thing.is_late else _STATES[thing.fate]
+        known = found.get(day)
+        if known is None or _WORST_FIRST.index(state) < _WORST_FIRST.index(known.state):
+            said = ""
+            if thing.story is not None and state in (DayState.SKIPPED, DayState.FAILED):
+                said = why(thing.story, now).partition(": ")[2]
+            found[day] = JobDay(day, state, said)
+    for ago in reversed(range(DAYS)):
+        day = now.date() - timedelta(days=ago)
+        yield found.get(day, JobDay(day))
+
+
+def _last(stories: Iterable[RunStory], now: datetime) -> LastRun | None:
+    begun = [
+        each
+        for each in stories
+        if each.state not in (None, OccurrenceState.PLANNED) and not each.occurrence.part
+    ]
+    if not begun:
+        return None
+    newest = max(begun, key=lambda each: each.fired.timestamp())
+    return LastRun(newest.fired, why(newest, now) or state_in_words(newest))
 
 
 _EMPTY = "There are no jobs yet. All that comes again, reminds you or is called will stand here."

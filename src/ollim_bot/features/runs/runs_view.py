@@ -11,10 +11,17 @@ from functools import partial
 from html import escape
 from urllib.parse import urlencode
 
-from ollim_bot.features.runs.run_reports import CHUNK, FIRST, run_named, said_by, stories_of
+from ollim_bot.features.runs.run_reports import (
+    CHUNK,
+    FIRST,
+    run_named,
+    said_by,
+    stories_of,
+    used_in_words,
+)
 from ollim_bot.kernel.base.errors import NotFound
 from ollim_bot.kernel.base.job_kinds import JobKind
-from ollim_bot.kernel.base.moments import describe
+from ollim_bot.kernel.base.moments import describe, duration_in_words
 from ollim_bot.kernel.base.text import one_line, visible
 from ollim_bot.kernel.schedule.day_receipts import TodayReceipts, rows_about_day
 from ollim_bot.kernel.store.heartbeat import ReadHeartbeat
@@ -30,8 +37,7 @@ from ollim_bot.kernel.values.receipts import (
     RunList,
     RunPage,
     Show,
-    late_in_words,
-    usual_cost,
+    is_late_story,
 )
 from ollim_bot.kernel.values.run_history import History, RunStory, part_in_words
 from ollim_bot.kernel.values.run_words import (
@@ -43,7 +49,6 @@ from ollim_bot.kernel.values.run_words import (
     sources_of,
     state_in_words,
     tools_of,
-    used_in_words,
     why,
 )
 from ollim_bot.kernel.values.usage import UsageRow, dollars
@@ -88,7 +93,8 @@ def _newest_runs(
     for row in tx.usage.since(now - _USUAL_DAYS) if wanted.show is Show.COSTLY else ():
         if row.occurrence:
             by_run.setdefault(row.occurrence, []).append(row)
-    usual = usual_cost(Amount.of(each) for each in by_run.values()) if by_run else 0
+    known = sorted(each for rows in by_run.values() if (each := Amount.of(rows).micros) > 0)
+    usual = known[len(known) // 2] if known else 0
     found: list[RunStory] = []
     seen, back_to = 0, None
     for ids in _chunks(tx, wanted, now, of_day):
@@ -267,7 +273,7 @@ def _line(story: RunStory, now: datetime) -> str:
     notes = (
         part_in_words(story.occurrence),
         "by hand" if story.occurrence.manual else "",
-        late_in_words(story),
+        _late(story),
         one_line(why(story, now), _LONGEST) or state_in_words(story),
         answer_in_words(story),
     )
@@ -315,11 +321,19 @@ def _when(story: RunStory, now: datetime) -> str:
         part_in_words(story.occurrence),
         f"due {describe(due, now)}" if due else "",
         "by hand" if story.occurrence.manual else "",
-        late_in_words(story),
+        _late(story),
         state_in_words(story),
         answer_in_words(story),
     )
     return visible(" · ".join(filter(None, words)))
+
+
+def _late(story: RunStory) -> str:
+    """`4 min late`; empty for a run that came in its time."""
+    late = story.facts.get("lateness")
+    if not is_late_story(story) or not isinstance(late, int):
+        return ""
+    return f"{duration_in_words(timedelta(seconds=late))} late"
 
 
 def _texts(heading: str, name: str, texts: Iterable[str]) -> str:
