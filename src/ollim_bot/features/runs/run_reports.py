@@ -34,7 +34,11 @@ def stories_named(tx: Transaction, word: str) -> list[RunStory]:
     rows = tx.ledger.rows_of([word])
     wanted = dict.fromkeys([word] if rows else [])
     if not rows:
-        wanted = dict.fromkeys(each for each in tx.ledger.ids() if _may_be(each, word))
+        wanted = dict.fromkeys(
+            each
+            for each in tx.ledger.ids()
+            if each.startswith(word) or f":{word}:" in each or word == short_id_of(each)
+        )
         rows = tx.ledger.rows_of(wanted)
     # With the reminders that snoozes have made.
     while later := {str(row.facts["reminder"]) for row in rows if row.facts.get("reminder")} - {
@@ -104,11 +108,6 @@ def find_run(word: str, known: Sequence[RunStory]) -> RunStory:
         some = ", ".join(record.id for record in fitting[:3])
         raise WrongInput(f"{word} fits {len(fitting)} runs. The newest: {some}.")
     return fitting[0]
-
-
-def _may_be(run: str, word: str) -> bool:
-    """Whether the word can mean the run with this id, or its job."""
-    return run.startswith(word) or f":{word}:" in run or word == short_id_of(run)
 
 
 def sent_by(record: RunStory) -> list[MessageId]:
