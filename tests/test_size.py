@@ -16,10 +16,10 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
-    "lines": 108_254,
-    "files": 431,
+    "lines": 108_226,
+    "files": 430,
     "private functions that are named once": 1402,
-    "private functions with fewer than six lines that are named once": 277,
+    "private functions with fewer than six lines that are named once": 276,
     "handlers of a storage error": 57,
     "handlers of every error": 58,
 }
@@ -34,7 +34,7 @@ FILES_THAT_NAME = {
     "isolated": 6,
     "nag": 14,
     "set_by": 17,
-    "thinking": 17,
+    "thinking": 16,
     "update_main_session": 6,
 }
 

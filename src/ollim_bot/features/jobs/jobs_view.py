@@ -1,4 +1,4 @@
-"""The jobs on the page, and the form of one, as markup."""
+"""The jobs on the page: each with its past and what is to come; and the form of one, as markup."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ _EARLIER = 5
 
 # Does what a button of a job's form does.
 ActOnJob = Callable[[str, str, Mapping[str, str]], Awaitable[ViewAnswer]]
-
 
 _STATES = {
     Fate.CAME: DayState.ON_TIME,
