@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
 from html import escape
 from itertools import groupby
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from ollim_bot.kernel.base.errors import WrongInput
-from ollim_bot.kernel.base.moments import clock_time, describe
+from ollim_bot.kernel.base.moments import clock_time, describe, instant, short_clock
 from ollim_bot.kernel.store.steps import quiet_settings
 from ollim_bot.kernel.store.store import Store, Watches, changes_of
 from ollim_bot.kernel.store.transaction import Transaction
@@ -25,18 +26,93 @@ from ollim_bot.kernel.values.push import (
     PhoneOffer,
     PhoneView,
 )
-from ollim_bot.kernel.values.runtime_config import CONFIG_KEYS
+from ollim_bot.kernel.values.quiet import QuietSettings, quiet_until
+from ollim_bot.kernel.values.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.kernel.values.views import (
-    PHONE,
     ActingView,
-    PresentState,
     SettingGroup,
     SettingLine,
     SettingsView,
     ViewAnswer,
-    setting_groups,
 )
 from ollim_bot.surfaces.web.marked import ViewPage, joined_parts, marked, section, things
+
+# The group that stands below the phone.
+PHONE = "Phone"
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "How often it may speak": ("critical_daily_cap", "nag_default"),
+    "Quiet": ("quiet_hours", "receipt_in_digest"),
+    PHONE: ("push_what", "push_content"),
+    "How else it reaches you": ("desktop_notifications", "page_sound"),
+    "Where you are": ("timezone", "travel_minutes"),
+    "The model": (
+        *("model.main", "model.fork", "thinking.main", "thinking.fork", "permission_mode"),
+        *("approval_timeout", "fork_idle_timeout", "bg_fork_timeout", "bg_concurrency"),
+    ),
+    "Money": ("daily_cost_cap",),
+    "Calendars and tasks": ("google_calendars", "google_task_list"),
+    "Webhooks": ("webhook_per_minute", "webhook_total_per_minute"),
+    "Backup and updates": ("auto_backup", "auto_update", "auto_update_hour"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PresentState:
+    """What the effects of settings are told from."""
+
+    now: datetime
+    quiet: QuietSettings
+    spent_today: Amount
+
+
+def setting_groups(config: RuntimeConfig, at: PresentState) -> list[SettingGroup]:
+    """Every setting that does something, in its group."""
+    return [
+        SettingGroup(name, [_told(config, key, at) for key in keys])
+        for name, keys in GROUPS.items()
+    ]
+
+
+def _told(config: RuntimeConfig, key: str, at: PresentState) -> SettingLine:
+    known = CONFIG_KEYS[key]
+    is_switch = isinstance(config.value(key), bool)
+    is_mode = known.takes.startswith("one of ")
+    modes = tuple(known.takes.removeprefix("one of ").split(", ")) if is_mode else ()
+    return SettingLine(
+        key,
+        known.about,
+        config.in_words(key),
+        config.defaults.in_words(key),
+        known.takes,
+        known.unit if config.defaults.value(key) is not None else "",
+        ("on", "off") if is_switch else modes,
+        _effect(config, key, at),
+    )
+
+
+def _effect(config: RuntimeConfig, key: str, at: PresentState) -> str:
+    if key == "quiet_hours":
+        until = quiet_until(at.quiet, at.now)
+        if until is not None:
+            return f"quiet now, until {describe(until, at.now)}"
+        hours = at.quiet.hours
+        return "never quiet" if hours is None else f"next quiet: {_next(hours.start, at.now)}"
+    if key == "daily_cost_cap":
+        return f"today: {at.spent_today.in_words()}"
+    if key == "timezone":
+        return f"it is {short_clock(at.now)} there"
+    if key in ("auto_backup", "auto_update") and config.value(key):
+        return f"next: {_next(time(config.auto_update_hour), at.now)}"
+    return ""
+
+
+def _next(wall: time, now: datetime) -> str:
+    """When clocks show that time next, in words."""
+    zone = now.tzinfo or UTC
+    days = (now.date() + timedelta(days=away) for away in (0, 1))
+    moments = [instant(datetime.combine(day, wall), zone) for day in days]
+    return describe(next(each for each in moments if each > now), now)
+
 
 # Sets a key to a value, or to its default for None, and says what has changed.
 ChangeSetting = Callable[[Changer, str, str | None], Awaitable[str]]
