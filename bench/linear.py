@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from bench.measure import Result
 from ollim_bot.features.phone.ntfy_channel import wording
+from ollim_bot.features.today.quick_add_box import plain_line
 from ollim_bot.features.webhooks.hook_requests import RawRequest, picked, proof_in, read_object
 from ollim_bot.features.webhooks.reception import problems_of
 from ollim_bot.kernel.base.ids import MessageId
@@ -46,7 +47,6 @@ from ollim_bot.kernel.values.permissions import (
 from ollim_bot.kernel.values.phrases.durations import parse_duration
 from ollim_bot.kernel.values.phrases.moment import parse_moment
 from ollim_bot.kernel.values.ports import ToolCall
-from ollim_bot.kernel.values.quick_add import plain_line
 from ollim_bot.kernel.values.runtime_config import PushContent
 from ollim_bot.kernel.values.search import excerpt, folded_words, terms_of
 from ollim_bot.kernel.values.taint import addresses_in

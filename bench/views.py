@@ -36,10 +36,10 @@ from bench.measure import Result, Unit, seconds
 from bench.schedule import running
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.start import SWITCH_INTERVAL
+from ollim_bot.app.surfaces import PAGES
 from ollim_bot.features.week.rehearsal_findings import DAYS, findings
 from ollim_bot.features.week.simulation import rehearse
-from ollim_bot.features.week.week_html import week_html
-from ollim_bot.features.week.week_views import KeptWeek, WeekPanel, WeekPlans
+from ollim_bot.features.week.week_view import KeptWeek, WeekPanel, WeekPlans, week_html
 from ollim_bot.kernel.base.clock import SystemClock
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.changes.job_files import open_repositories
@@ -48,9 +48,9 @@ from ollim_bot.kernel.values.cron import Cron
 from ollim_bot.kernel.values.jobs import JobSpec, Routine
 from ollim_bot.kernel.values.occurrences import Answer
 from ollim_bot.kernel.values.schedule import ScheduledJob
-from ollim_bot.kernel.values.view_ports import Views
+from ollim_bot.kernel.values.views import Views
 from ollim_bot.surfaces.web.frames import Json
-from ollim_bot.surfaces.web.panels import PAGE, PAGES, Panels
+from ollim_bot.surfaces.web.panels import PAGE, Panels
 
 JOBS = 10_000
 ROUNDS, DRAFT_ROUNDS = 9, 5
@@ -151,7 +151,7 @@ async def _page(root: Path, jobs: int, *, is_daily: bool = False) -> AsyncIterat
         clock: Any = SystemClock(UTC)
         deps = conversation_deps(talked(HOME), stores, clock, [])
         views = ConversationParts(deps).conversation.views
-        panels = Panels(views, clock, send)
+        panels = Panels(PAGES, views, clock, send)
         watching = asyncio.create_task(panels.watch())
         try:
             yield Page(paths, stores, views, panels, stale)

@@ -55,7 +55,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("features.setup", "features.install"): "its last question installs the service",
     ("features.setup", "features.phone"): "one of its questions pairs the phone",
     ("features.tasks", "features.google"): "the account at Google",
-    ("features.today", "features.runs"): "the day ends with its receipt",
     ("features.today", "features.tasks"): "lines of the day are not declared by the feature yet",
     ("features.webhooks", "features.jobs"): "a webhook is a job, with the verbs of one",
     ("kernel.base.clock", "kernel.values.ports"): "the protocol of the clock is one of the seams",
@@ -81,26 +80,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "kernel.tools.tool_context",
         "features.tasks.breakdown_store",
     ): "the tool for reminders breaks tasks down too",
-    (
-        "surfaces.web.panels",
-        "features.jobs.jobs_html",
-    ): "a list in the middle, to be declared by the feature",
-    (
-        "surfaces.web.panels",
-        "features.runs.runs_html",
-    ): "a list in the middle, to be declared by the feature",
-    (
-        "surfaces.web.panels",
-        "features.settings.settings_html",
-    ): "a list in the middle, to be declared by the feature",
-    (
-        "surfaces.web.panels",
-        "features.today.day_html",
-    ): "a list in the middle, to be declared by the feature",
-    (
-        "surfaces.web.panels",
-        "features.week.week_html",
-    ): "a list in the middle, to be declared by the feature",
 }
 MOST_EXCEPTIONS = 30
 

@@ -34,7 +34,7 @@ FILES_THAT_NAME = {
     "isolated": 6,
     "nag": 14,
     "set_by": 17,
-    "thinking": 17,
+    "thinking": 16,
     "update_main_session": 6,
 }
 

@@ -42,9 +42,8 @@ from ollim_bot.kernel.values.receipts import RunFilter, RunList, RunPage
 from ollim_bot.kernel.values.run_history import RunStory
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.search import Search, terms_of
-from ollim_bot.kernel.values.session_list import SessionList
-from ollim_bot.kernel.values.view_ports import Views
-from ollim_bot.kernel.values.views import HealthReport, Preview, SettingsView, ViewAnswer
+from ollim_bot.kernel.values.sessions import SessionList
+from ollim_bot.kernel.values.views import HealthReport, Preview, SettingsView, ViewAnswer, Views
 
 COMMANDS = (
     CommandSpec("clear", "start a new conversation"),

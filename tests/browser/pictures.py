@@ -32,6 +32,7 @@ from tests.surfaces.web.sign_in import SignInClient
 from ollim_bot.features.phone.pairing import PairingAttempt
 from ollim_bot.features.phone.phone_page import PhonePage
 from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.features.settings.settings_view import PresentState, setting_groups
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import NtfyAccount, Secret
@@ -43,7 +44,7 @@ from ollim_bot.kernel.values.push import PhoneAttempt, PhoneCode
 from ollim_bot.kernel.values.quiet import QuietSettings
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
-from ollim_bot.kernel.values.views import PresentState, SettingsView, setting_groups
+from ollim_bot.kernel.values.views import SettingsView
 from ollim_bot.offline.server import Reply, Say, Stall
 from ollim_bot.surfaces.web.secret import address
 

@@ -17,7 +17,7 @@ from tests.surfaces.web.views import HOSTILE, full_day
 from ollim_bot.kernel.base.ids import MessageId, SessionId
 from ollim_bot.kernel.values.chat import OF_CLICK, Author
 from ollim_bot.kernel.values.commands import CommandAnswer
-from ollim_bot.kernel.values.session_list import SessionLine, SessionList
+from ollim_bot.kernel.values.sessions import SessionLine, SessionList
 from ollim_bot.kernel.values.taint import Untrusted
 from ollim_bot.kernel.values.views import OtherReading, Preview, ViewAnswer
 

@@ -20,15 +20,15 @@ from tests.patience import patience
 from tests.stores import memory_stores
 from tests.surfaces.web.scene import make_scene, running
 
-from ollim_bot.app.views import SettingPage
 from ollim_bot.features.phone.phone_page import PhonePage
 from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.features.settings.settings_view import PHONE, SettingPage
 from ollim_bot.kernel.base.clock import SystemClock
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import NtfyAccount
 from ollim_bot.kernel.values.changes import Changer
 from ollim_bot.kernel.values.push import PairingStatus, PhoneAttempt, PhoneView
-from ollim_bot.kernel.values.views import PHONE, SettingGroup, SettingsView
+from ollim_bot.kernel.values.views import SettingGroup, SettingsView
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -23,12 +23,13 @@ from tests.surfaces.web.views import (
 )
 from tests.surfaces.web.weeks import full_week
 
+from ollim_bot.features.settings.settings_view import PresentState, setting_groups
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.values.costs import Amount
 from ollim_bot.kernel.values.quiet import QuietHours, QuietSettings
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
-from ollim_bot.kernel.values.session_list import CompactionLine, SessionLine, SessionList
-from ollim_bot.kernel.values.views import PresentState, SettingsView, ViewAnswer, setting_groups
+from ollim_bot.kernel.values.sessions import CompactionLine, SessionLine, SessionList
+from ollim_bot.kernel.values.views import SettingsView, ViewAnswer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

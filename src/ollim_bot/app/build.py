@@ -9,29 +9,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ollim_bot.app.views import (
-    AboutMePage,
-    ChangesPage,
-    Examiner,
-    HealthPage,
-    MoneyView,
-    PhoneSettings,
-    RunListView,
-    RunView,
-    SettingPage,
-    no_heartbeat,
-)
+from ollim_bot.features.about_me.about_me_view import AboutMePage
+from ollim_bot.features.changes.changes_view import ChangesPage
+from ollim_bot.features.doctor.health_view import Examiner, HealthPage
 from ollim_bot.features.google.google_chat import EventButtons, EventCalendar, GoogleConnection
 from ollim_bot.features.jobs.job_buttons import ItemButtons, JobButtons, UndoExpiry
 from ollim_bot.features.jobs.job_forms import JobFormView
+from ollim_bot.features.jobs.jobs_view import JobListing
+from ollim_bot.features.money.money_view import MoneyView
 from ollim_bot.features.quiet import QuietCommands, QuietWatch
+from ollim_bot.features.runs.runs_view import RunListView, RunView, no_heartbeat
+from ollim_bot.features.settings.settings_view import PhoneSettings, SettingPage
 from ollim_bot.features.setup.set_up_talk import Greeting, SetUpTalk
 from ollim_bot.features.tasks.breakdown_store import StepWriter
 from ollim_bot.features.tasks.task_buttons import BreakdownButtons, DueTasks, TaskCommands
-from ollim_bot.features.today.day_views import DayPanel, DaySources, JobListing, Overviews
+from ollim_bot.features.today.day_view import DayPanel
+from ollim_bot.features.today.overviews import DaySources, Overviews
 from ollim_bot.features.today.quick_add_box import QuickAdds
 from ollim_bot.features.tool_servers.server_cards import ServerCards
-from ollim_bot.features.week.week_views import WeekPanel, WeekPlans
+from ollim_bot.features.week.week_view import WeekPanel, WeekPlans
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import GoogleAddresses
@@ -122,7 +118,7 @@ from ollim_bot.kernel.values.ports import (
     TaskList,
 )
 from ollim_bot.kernel.values.runs import Run
-from ollim_bot.kernel.values.view_ports import View
+from ollim_bot.kernel.values.views import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from importlib import import_module
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
-from ollim_bot.app.views import PhoneSettings
 from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.features.settings.settings_view import PhoneSettings
 from ollim_bot.kernel.base.clock import SystemClock
 from ollim_bot.kernel.base.environment import own_command, python_places
 from ollim_bot.kernel.base.errors import AlreadyRunning, OllimError

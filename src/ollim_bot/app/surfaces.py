@@ -10,7 +10,17 @@ from functools import partial
 
 from ollim_bot import __version__
 from ollim_bot.app.build import ConversationParts
-from ollim_bot.app.views import PhoneSettings
+from ollim_bot.features import sessions
+from ollim_bot.features.about_me import about_me_view
+from ollim_bot.features.changes import changes_view
+from ollim_bot.features.doctor import health_view
+from ollim_bot.features.jobs import jobs_view
+from ollim_bot.features.money import money_view
+from ollim_bot.features.runs import runs_view
+from ollim_bot.features.settings import settings_view
+from ollim_bot.features.settings.settings_view import PhoneSettings
+from ollim_bot.features.today import day_view
+from ollim_bot.features.week import week_view
 from ollim_bot.kernel.base.clock import Backoff
 from ollim_bot.kernel.base.errors import OllimError, StorageError
 from ollim_bot.kernel.base.settings import Settings
@@ -25,6 +35,20 @@ from ollim_bot.surfaces.web.access import BrowserKeys
 from ollim_bot.surfaces.web.api import RememberedMark
 from ollim_bot.surfaces.web.page import WebSurface
 from ollim_bot.surfaces.web.secret import web_secret
+
+# The views of the page, in the order of its menu.
+PAGES = (
+    *day_view.PAGES,
+    *week_view.PAGES,
+    *jobs_view.PAGES,
+    *runs_view.PAGES,
+    *money_view.PAGES,
+    *changes_view.PAGES,
+    *about_me_view.PAGES,
+    *health_view.PAGES,
+    *settings_view.PAGES,
+    *sessions.PAGES,
+)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
@@ -163,6 +187,7 @@ async def open_surfaces(
         return Surfaces([], clock, channels=channels)
     await asyncio.to_thread(web_secret, paths)
     page = WebSurface(
+        pages=PAGES,
         port=settings.web_port,
         hosts=settings.web_hosts,
         keys=BrowserKeys(paths, clock, report=on_problem),

@@ -11,15 +11,17 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ollim_bot.kernel.values.phrases.moment import is_moment
-from ollim_bot.kernel.values.quick_add import AS_TASK, LONGEST_LINE
 from ollim_bot.kernel.values.wishes import without_frame
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.change_intents import task_intent
 from ollim_bot.offline.intents import guessed_intent, schedule_intent
 from ollim_bot.offline.vocabulary import AddTask, AmbiguousIntent, Change, Remind, RoutineWish
 
+_LONGEST_LINE = 400
+# The name of the way that makes a task of the line.
+_AS_TASK = "task"
 _TASK_MARK = "+"
-_TOO_LONG = f"That is too long for one line: {LONGEST_LINE} characters at most."
+_TOO_LONG = f"That is too long for one line: {_LONGEST_LINE} characters at most."
 _DOUBTFUL = "Is that what you mean? Press it, or write the moment first."
 
 Addition = Remind | RoutineWish | AddTask
@@ -43,7 +45,7 @@ def read_line(line: str, now: datetime) -> LineReadings:
     """The ways to read a line without control characters."""
     if not line.strip(f" {_TASK_MARK}"):
         return LineReadings(problem="Write what to add, as in `call mum tomorrow 9am` or `+ milk`.")
-    if len(line) > LONGEST_LINE:
+    if len(line) > _LONGEST_LINE:
         return LineReadings(problem=_TOO_LONG)
     if line.startswith(_TASK_MARK):
         return _meant(_as_task(line.lstrip(f"{_TASK_MARK} "), now))
@@ -74,7 +76,8 @@ def _asked(line: str, asked: AmbiguousIntent, now: datetime) -> LineReadings:
     if is_one and not found and not vocabulary.names_time(line):
         return _meant(_as_task(without_frame(line), now))
     has_task = not vocabulary.tells_time(line.split())
-    ways = (*found, LineReading(AS_TASK, _as_task(without_frame(line), now))) if has_task else found
+    task = LineReading(_AS_TASK, _as_task(without_frame(line), now))
+    ways = (*found, task) if has_task else found
     problem = _DOUBTFUL if needs_yes else asked.reason.replace(f" {texts.NOTHING_DONE}", "")
     return LineReadings(ways, problem)
 

@@ -12,7 +12,7 @@ from devtools.doubles.journal import RecordingJournal
 from tests.stores import memory_stores
 from tests.terminal import BERLIN, SUNDAY, Terminal
 
-from ollim_bot.app.views import AboutMePage
+from ollim_bot.features.about_me.about_me_view import AboutMePage
 from ollim_bot.kernel.changes.file_changes import FileChanges
 from ollim_bot.kernel.store.journal import Git, Note, record
 from ollim_bot.kernel.values.about_me import OWNERS_WORDS

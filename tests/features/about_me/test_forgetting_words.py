@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from ollim_bot.features.about_me.known_lines import without_lines
 from ollim_bot.kernel.base.errors import WrongInput
-from ollim_bot.kernel.values.forgetting import Passage, cut_from_file, without_lines
+from ollim_bot.kernel.values.forgetting import Passage, cut_from_file
 
 PASSAGE = Passage.of("I have an ulcer.")
 

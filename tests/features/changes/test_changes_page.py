@@ -12,21 +12,15 @@ from tests.file_changes import NOW
 from tests.kernel.store.files.data_directory import DataDirectory
 from tests.kernel.store.files.test_undo_table import command
 
-from ollim_bot.app.views import ChangesPage
+from ollim_bot.features.changes.changes_command import row_as_json
+from ollim_bot.features.changes.changes_view import ChangesPage
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.changes.file_changes import FileChanges
 from ollim_bot.kernel.changes.item_answers import ItemAnswers, answer_item
 from ollim_bot.kernel.changes.job_files import JobFileChanges
 from ollim_bot.kernel.store.change_rows import note_settings
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.changes import (
-    ChangeLine,
-    ChangeList,
-    Changer,
-    ChangeRow,
-    row_as_json,
-    task_words,
-)
+from ollim_bot.kernel.values.changes import ChangeLine, ChangeList, Changer, ChangeRow, task_words
 from ollim_bot.kernel.values.due_items import DueItem
 from ollim_bot.kernel.values.jobs import JobSpec, Reminder
 from ollim_bot.kernel.values.occurrences import Answer

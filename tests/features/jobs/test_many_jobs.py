@@ -15,6 +15,7 @@ from devtools.doubles.memory import RecordingStore
 from tests.kernel.conversation.scene import NOW, InlineExecutor, Scene, scene, scripted
 from tests.stores import Stores
 
+from ollim_bot.app.surfaces import PAGES
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.changes.job_files import open_repositories
@@ -60,7 +61,7 @@ async def looked_at(at: Scene) -> dict[str, int]:
     """The calls for a look at each view, after a run since the one before it."""
     # What is meant for a thread is run where its calls are counted.
     asyncio.get_running_loop().set_default_executor(InlineExecutor())
-    panels = Panels(at.chat.views, at.clock, lambda _: None)
+    panels = Panels(PAGES, at.chat.views, at.clock, lambda _: None)
     found: dict[str, int] = {}
     for number in range(3):
         for name in ("today", "runs"):

@@ -8,7 +8,7 @@ from devtools.doubles.clock import ManualClock
 from tests.kernel.conversation.scene import NOW
 from tests.stores import memory_stores
 
-from ollim_bot.app.views import MoneyView
+from ollim_bot.features.money.money_view import MoneyView
 from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
 
 TURN = UsageRow(NOW, UsageKind.TURN, "sonnet", Price.LISTED, 1_000_000, 900, "t1")

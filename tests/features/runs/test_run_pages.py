@@ -12,8 +12,9 @@ from devtools.doubles.memory import RecordingStore, memory_repositories
 from tests.features.runs.test_runs_command import ROWS, TODAY, append
 from tests.terminal import SUNDAY, Terminal
 
-from ollim_bot.app.views import RunListView, RunView, run_list
 from ollim_bot.features.runs.run_reports import run_named
+from ollim_bot.features.runs.runs_command import page_object
+from ollim_bot.features.runs.runs_view import RunListView, RunView, run_list
 from ollim_bot.kernel.base.clock import SystemClock
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind
@@ -26,7 +27,7 @@ from ollim_bot.kernel.values.cron import Cron
 from ollim_bot.kernel.values.jobs import JobSpec, Routine
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
 from ollim_bot.kernel.values.receipts import RunFilter, RunList, receipt_of
-from ollim_bot.kernel.values.run_words import page_object, run_object
+from ollim_bot.kernel.values.run_words import run_object
 from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
 
 MINUTE = timedelta(minutes=1)

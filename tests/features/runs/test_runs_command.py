@@ -18,6 +18,7 @@ from tests.kernel.values.ledger_scene import Scene, routine
 from tests.stores import Stores
 from tests.terminal import Terminal
 
+from ollim_bot.features.runs.run_reports import find_run
 from ollim_bot.features.runs.runs_command import listing, page
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.instance import single_instance
@@ -32,7 +33,6 @@ from ollim_bot.kernel.values.due_items import DueItem
 from ollim_bot.kernel.values.jobs import ItemKind, JobSpec, Routine
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
 from ollim_bot.kernel.values.run_history import History
-from ollim_bot.kernel.values.run_words import find_run
 
 PAGE = (Path(__file__).parents[3] / "docs" / "background-runs.md").read_text()
 

@@ -23,8 +23,7 @@ from ollim_bot.kernel.changes.job_files import open_repositories
 from ollim_bot.kernel.store.store import Watches
 from ollim_bot.kernel.values.changes import Changer, ChangeRow
 from ollim_bot.kernel.values.jobs import JobSpec
-from ollim_bot.kernel.values.view_ports import ActingView
-from ollim_bot.kernel.values.views import ViewAnswer
+from ollim_bot.kernel.values.views import ActingView, ViewAnswer
 
 
 def labels(line: DayLine) -> list[str]:

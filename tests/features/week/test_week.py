@@ -16,7 +16,7 @@ from tests.patience import patience
 from tests.stores import memory_stores
 from tests.surfaces.web.weeks import calendar
 
-from ollim_bot.features.week.week_views import AFTER_CHANGE, WeekPanel, WeekPlans
+from ollim_bot.features.week.week_view import AFTER_CHANGE, WeekPanel, WeekPlans
 from ollim_bot.kernel.base.errors import NotFound, WrongInput
 from ollim_bot.kernel.values.calendar import CalendarCopy
 from ollim_bot.kernel.values.cron import Cron

@@ -14,7 +14,7 @@ from tests.surfaces.web.weeks import calendar
 from tests.terminal import BERLIN, SUNDAY, Terminal
 
 from ollim_bot.features.week.week import WeekView
-from ollim_bot.features.week.week_views import WeekPanel, WeekPlans
+from ollim_bot.features.week.week_view import WeekPanel, WeekPlans
 from ollim_bot.kernel.changes.job_files import open_repositories
 from ollim_bot.kernel.store.calendar_files import CalendarFiles, readable_copies
 from ollim_bot.kernel.store.opening import open_database

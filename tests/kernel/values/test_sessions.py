@@ -12,8 +12,12 @@ from tests.kernel.values.strategies import instants, session_events, zones
 
 from ollim_bot.kernel.base.ids import MessageId, SessionId
 from ollim_bot.kernel.values.chat import Author, ChatMessage
-from ollim_bot.kernel.values.session_list import (
+from ollim_bot.kernel.values.sessions import (
+    Cause,
     CompactedHistory,
+    Session,
+    SessionChange,
+    SessionEvent,
     answers,
     began_at,
     compacted_history,
@@ -21,7 +25,6 @@ from ollim_bot.kernel.values.session_list import (
     percent_used,
     thousands,
 )
-from ollim_bot.kernel.values.sessions import Cause, Session, SessionChange, SessionEvent
 from ollim_bot.kernel.values.usage import Usage
 
 

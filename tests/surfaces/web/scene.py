@@ -12,6 +12,7 @@ from pathlib import Path
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.reception import FakeReception
 
+from ollim_bot.app.surfaces import PAGES
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import Secret
@@ -65,6 +66,7 @@ def make_scene(
     paths.web_token.write_text(f"{secret.reveal()}\n")
     mark = InMemoryReadMark()
     surface = WebSurface(
+        pages=PAGES,
         port=port,
         hosts=hosts,
         keys=BrowserKeys(paths, clock or manual),

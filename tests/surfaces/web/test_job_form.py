@@ -9,7 +9,7 @@ from tests.surfaces.web.browser import Browser
 from tests.surfaces.web.scene import Scene
 from tests.surfaces.web.views import HOSTILE, NOW, hostile_form
 
-from ollim_bot.features.jobs.jobs_html import job_html
+from ollim_bot.features.jobs.jobs_view import job_html
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.values.job_form import JobForm
 from ollim_bot.kernel.values.jobs import JobText

@@ -12,25 +12,23 @@ from tests.surfaces.web.markup import TAGS, Markup, words_of
 from tests.surfaces.web.scene import SUNDAY, Scene
 from tests.surfaces.web.views import HOSTILE, full_day, waiting_line
 
-from ollim_bot.features.settings.settings_html import sessions_html, settings_html
+from ollim_bot.features.sessions import sessions_html
+from ollim_bot.features.settings.settings_view import (
+    GROUPS,
+    PresentState,
+    setting_groups,
+    settings_html,
+)
 from ollim_bot.features.today.day import DayLine, DayView
-from ollim_bot.features.today.day_html import day_html
+from ollim_bot.features.today.day_view import day_html
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.values.changes import Changer
 from ollim_bot.kernel.values.costs import Amount
 from ollim_bot.kernel.values.quiet import QuietHours, QuietSettings
 from ollim_bot.kernel.values.runtime_config import CONFIG_KEYS, RuntimeConfig
-from ollim_bot.kernel.values.session_list import CompactionLine, SessionLine, SessionList
-from ollim_bot.kernel.values.views import (
-    GROUPS,
-    OtherReading,
-    PresentState,
-    Preview,
-    SettingsView,
-    ViewAnswer,
-    setting_groups,
-)
+from ollim_bot.kernel.values.sessions import CompactionLine, SessionLine, SessionList
+from ollim_bot.kernel.values.views import OtherReading, Preview, SettingsView, ViewAnswer
 
 
 async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: Scene) -> None:

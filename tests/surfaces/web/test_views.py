@@ -32,10 +32,13 @@ from tests.surfaces.web.views import (
 )
 from tests.surfaces.web.weeks import full_week
 
-from ollim_bot.features.runs.runs_html import changes_html, runs_html
-from ollim_bot.features.settings.settings_html import about_me_html, health_html, settings_html
+from ollim_bot.features.about_me.about_me_view import about_me_html
+from ollim_bot.features.changes.changes_view import changes_html
+from ollim_bot.features.doctor.health_view import health_html
+from ollim_bot.features.runs.runs_view import runs_html
+from ollim_bot.features.settings.settings_view import PHONE, settings_html
 from ollim_bot.features.today.day import DayView
-from ollim_bot.features.week.week_html import week_html
+from ollim_bot.features.week.week_view import week_html
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.text import shortened, with_program
 from ollim_bot.kernel.upkeep.findings import passed, warned
@@ -48,7 +51,6 @@ from ollim_bot.kernel.values.receipts import Fate, RunFilter, RunList, Show
 from ollim_bot.kernel.values.run_words import address_of_run
 from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
 from ollim_bot.kernel.values.views import (
-    PHONE,
     HealthLine,
     HealthReport,
     Preview,

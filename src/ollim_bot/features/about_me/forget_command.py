@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from shlex import quote
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from ollim_bot.features.about_me.known_lines import change_lines, known_lines, text_of
 from ollim_bot.kernel.base.errors import OllimError, WriteFailed, WrongInput
 from ollim_bot.kernel.base.text import counted
-from ollim_bot.kernel.values.about_me import KnownLine, line_reference
+from ollim_bot.kernel.values.about_me import KnownLine
 from ollim_bot.kernel.values.forgetting import Passage
 from ollim_bot.surfaces.terminal.caller import Caller
 from ollim_bot.surfaces.terminal.completions import Completion
@@ -31,6 +32,7 @@ from ollim_bot.surfaces.terminal.terminal_data import Data, open_data, opened_jo
 if TYPE_CHECKING:
     from ollim_bot.features.about_me.forgetting_everywhere import Found, Place
 
+_REFERENCE = re.compile(r"(.+\.md):([1-9][0-9]{0,6})", re.IGNORECASE)
 _COMMAND = "ollim-bot forget"
 _MOST_NAMED = 5
 
@@ -105,9 +107,15 @@ def _forget_lines(given: Given, data: Data) -> None:
     )
 
 
+def _line_reference(typed: str) -> tuple[str, int] | None:
+    """The file and the number in `USER.md:3`; None for any other text."""
+    found = _REFERENCE.fullmatch(typed.strip())
+    return None if found is None else (found[1].removeprefix("./"), int(found[2]))
+
+
 def _meant(what: str, data: Data) -> list[KnownLine]:
     lines = known_lines(data.paths, zone_of(data.now))
-    reference = line_reference(what)
+    reference = _line_reference(what)
     if reference is not None:
         found = [line for line in lines if (line.file, line.number) == reference]
         if not found:
@@ -134,7 +142,7 @@ def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
         maintenance(data.paths, MaintenanceKind.FORGETTING, data.now),
     ):
         unfinished = cut_off_words(data.paths)
-        if line_reference(what) is not None:
+        if _line_reference(what) is not None:
             # After the cut, the line is perhaps gone, and another one has its number.
             what = unfinished or _meant(what, data)[0].text.lstrip("#>*- ")
         elif unfinished not in ("", what.strip()):

@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
+from ollim_bot.features.about_me.known_lines import is_about_me, without_lines
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.plain_files import UnsuitableFile, read_file
@@ -37,8 +38,7 @@ from ollim_bot.kernel.store.snapshot import (
     known_sessions,
 )
 from ollim_bot.kernel.store.steps import forget_words
-from ollim_bot.kernel.values.about_me import is_about_me
-from ollim_bot.kernel.values.forgetting import Passage, cut_from_file, without_lines
+from ollim_bot.kernel.values.forgetting import Passage, cut_from_file
 
 # A file with the words while the work is unfinished: then a further run does every step.
 _UNFINISHED = "forgetting"

@@ -10,22 +10,33 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from ollim_bot.kernel.base.errors import OllimError
+from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.plain_files import SizeLimit, read_file
 from ollim_bot.kernel.changes.file_changes import FileChanges
 from ollim_bot.kernel.store.files import SHARED, FileLock, OsDisk, replace_unchanged
 from ollim_bot.kernel.store.journal import Git, GitTrouble, has_repository
-from ollim_bot.kernel.values.about_me import KnownLine, in_reading_order, is_about_me, source_in
+from ollim_bot.kernel.values.about_me import KnownLine, source_in
 from ollim_bot.kernel.values.changes import Changer
-from ollim_bot.kernel.values.forgetting import with_line, without_lines
+from ollim_bot.kernel.values.shared_files import ProfileFile
 
 _NO_COMMIT = "0" * 40
 _SEPARATOR = b"\0\0"
+_NOT_ABOUT_ME = frozenset((*(f"{kind}s" for kind in JobKind), "state", "downloads"))
+_OTHER_FILES = frozenset(("tasks.md", "routine-reminder-spec.md", "webhook-spec.md"))
 
 
 class _Commit(NamedTuple):
     at: datetime
     message: str
+
+
+def is_about_me(path: PurePosixPath) -> bool:
+    """Whether a file below the data directory is one in which the bot remembers things."""
+    parts = path.parts
+    if path.suffix.lower() != ".md" or any(part.startswith(".") for part in parts):
+        return False
+    return parts[0] not in _NOT_ABOUT_ME and str(path) not in _OTHER_FILES
 
 
 def memory_files(paths: DataPaths) -> list[PurePosixPath]:
@@ -40,7 +51,11 @@ def memory_files(paths: DataPaths) -> list[PurePosixPath]:
             relative = PurePosixPath(place / name)
             if is_about_me(relative) and not os.path.islink(Path(folder, name)):
                 found.append(relative)
-    return in_reading_order(found)
+    # The profile first, then the skills, then everything else.
+    first = {ProfileFile.USER.value: 0, ProfileFile.IDENTITY.value: 1}
+    return sorted(
+        found, key=lambda each: (first.get(str(each), 2), each.parts[0] != "skills", str(each))
+    )
 
 
 def known_lines(
@@ -140,7 +155,7 @@ def change_lines(
             return False
         after = without_lines(before, [line.number for line in lines])
         if words is not None:
-            after = with_line(before, lines[0].number, words)
+            after = _with_line(before, lines[0].number, words)
         if after == before:
             return True
         key, is_replaced = changes.leave(file, after, Changer.PAGE) if changes else "", False
@@ -155,3 +170,21 @@ def change_lines(
 def _is_there(text: str, line: KnownLine) -> bool:
     now = text.removeprefix("\ufeff").split("\n")
     return len(now) >= line.number and now[line.number - 1].strip() == line.text
+
+
+def without_lines(text: str, numbers: Sequence[int]) -> str:
+    """The text without these lines."""
+    gone = set(numbers)
+    lines = text.split("\n")
+    return "\n".join(line for number, line in enumerate(lines, 1) if number not in gone)
+
+
+def _with_line(text: str, number: int, words: str) -> str:
+    """The text with these words as the line of this number, which keeps its indent and its end."""
+    lines = text.split("\n")
+    line = lines[number - 1]
+    mark = "\ufeff" if line.startswith("\ufeff") else ""
+    inner = line.removeprefix(mark)
+    indent, end = inner[: len(inner) - len(inner.lstrip())], inner[len(inner.rstrip()) :]
+    lines[number - 1] = f"{mark}{indent}{words}{end}"
+    return "\n".join(lines)

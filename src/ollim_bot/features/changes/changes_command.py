@@ -11,14 +11,7 @@ from ollim_bot.kernel.base.moments import describe
 from ollim_bot.kernel.base.text import FROM_UNTRUSTED, shortened
 from ollim_bot.kernel.store.change_rows import newest_changes
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.changes import (
-    ANSWER,
-    SETTING,
-    ChangeRow,
-    KeptChange,
-    OlderChange,
-    row_as_json,
-)
+from ollim_bot.kernel.values.changes import ANSWER, SETTING, ChangeRow, KeptChange, OlderChange
 from ollim_bot.surfaces.terminal.caller import Caller
 from ollim_bot.surfaces.terminal.completions import Completion
 from ollim_bot.surfaces.terminal.framework import (
@@ -170,3 +163,20 @@ def _whole(kept: KeptChange, data: Data, caller: Caller) -> Iterator[str]:
         from ollim_bot.kernel.prompts.prompt_context import neutralised
 
         yield neutralised(lines)
+
+
+def row_as_json(change: ChangeRow, *, is_undone: bool = False) -> dict[str, object]:
+    """The change as JSON shows it."""
+    return {
+        "id": change.key,
+        "at": change.at,
+        "by": change.by,
+        "cause": change.cause or None,
+        "place": change.place,
+        "did": change.did,
+        "before": change.before,
+        "after": change.after,
+        "untrusted": change.untrusted or None,
+        "undoes": change.undoes or None,
+        "undone": is_undone,
+    }

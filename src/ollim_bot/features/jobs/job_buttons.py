@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from ollim_bot.features.tasks.breakdown_store import end_steps_undo
 from ollim_bot.features.tasks.task_undo import end_task_undo
-from ollim_bot.features.today.day_views import Overviews
+from ollim_bot.features.today.overviews import Overviews
 from ollim_bot.kernel.base.clock import wait_until_set
 from ollim_bot.kernel.base.errors import WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind

@@ -14,7 +14,8 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from ollim_bot.features.today.day_views import MADE_OF, PressOn
+from ollim_bot.features.today.day_view import PressOn
+from ollim_bot.features.today.overviews import MADE_OF
 from ollim_bot.kernel.base.errors import (
     BadPhrase,
     ChangedMeanwhile,
@@ -71,8 +72,7 @@ from ollim_bot.kernel.values.repeats import (
 )
 from ollim_bot.kernel.values.schedule import ScheduledJob, skipped_moment
 from ollim_bot.kernel.values.updates import owner_did
-from ollim_bot.kernel.values.view_ports import ActingView
-from ollim_bot.kernel.values.views import OtherReading, Preview, ViewAnswer
+from ollim_bot.kernel.values.views import ActingView, OtherReading, Preview, ViewAnswer
 
 FILE = "file"
 _SEPARATORS = re.compile(r"[,;]|\band\b")

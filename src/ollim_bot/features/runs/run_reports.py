@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from ollim_bot.kernel.base.errors import NotFound, WrongInput
+from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.values.costs import Amount
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
-from ollim_bot.kernel.values.run_history import History, RunStory, short_id_of
-from ollim_bot.kernel.values.run_words import find_run, may_be, sent_by
+from ollim_bot.kernel.values.run_history import HELD, History, RunStory, short_id_of
+from ollim_bot.kernel.values.run_words import listed
+from ollim_bot.kernel.values.usage import Price
 
 if TYPE_CHECKING:
     from ollim_bot.kernel.store.transaction import Transaction
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 CHUNK = 100
 FIRST = 2**62
+_PRICES = {price.value: price.in_words for price in Price}
 
 
 def stories_since(tx: Transaction, since: datetime) -> list[RunStory]:
@@ -30,7 +34,11 @@ def stories_named(tx: Transaction, word: str) -> list[RunStory]:
     rows = tx.ledger.rows_of([word])
     wanted = dict.fromkeys([word] if rows else [])
     if not rows:
-        wanted = dict.fromkeys(each for each in tx.ledger.ids() if may_be(each, word))
+        wanted = dict.fromkeys(
+            each
+            for each in tx.ledger.ids()
+            if each.startswith(word) or f":{word}:" in each or word == short_id_of(each)
+        )
         rows = tx.ledger.rows_of(wanted)
     # With the reminders that snoozes have made.
     while later := {str(row.facts["reminder"]) for row in rows if row.facts.get("reminder")} - {
@@ -85,3 +93,39 @@ def _with_later(story: RunStory, asked: Mapping[str, RunStory]) -> RunStory:
     others = {name: each for name, each in asked.items() if name != story.occurrence.job_id}
     later = others.get(str(story.answer.facts.get("reminder"))) if story.answer else None
     return story if later is None else story._replace(later=_with_later(later, others))
+
+
+def find_run(word: str, known: Sequence[RunStory]) -> RunStory:
+    """Find a run by its id or short id, by its job (the newest run), or by a prefix of its id."""
+    for record in known:
+        is_of_job = word == record.occurrence.job_id and not record.occurrence.part
+        if word == record.id or is_of_job:
+            return record
+    fitting = [record for record in known if word == record.short_id or record.id.startswith(word)]
+    if not fitting:
+        raise NotFound(f"There is no run {word}. `ollim-bot runs` shows the newest.")
+    if len(fitting) > 1:
+        some = ", ".join(record.id for record in fitting[:3])
+        raise WrongInput(f"{word} fits {len(fitting)} runs. The newest: {some}.")
+    return fitting[0]
+
+
+def sent_by(record: RunStory) -> list[MessageId]:
+    """The pings that did not wait for the end of the quiet."""
+    held = {row.facts.get("message") for row in record.rows if row.state == HELD}
+    sent = (each for each in listed(record.facts.get("pings")) if isinstance(each, str))
+    return [MessageId(each) for each in sent if each not in held]
+
+
+def used_in_words(story: RunStory) -> str:
+    """`5321 tokens, $0.0123`; empty if no model was asked."""
+    facts = story.facts
+    tokens, cost = facts.get("tokens"), facts.get("cost_usd")
+    words = [f"{tokens} tokens"] if tokens else []
+    if story.spent is not None:
+        words.append(story.spent.in_words(digits=4))
+    elif isinstance(cost, int | float):
+        words.append(f"${cost:.4f}")
+    elif words and (price := _PRICES.get(str(facts.get("price")))):
+        words.append(price)
+    return ", ".join(words)

@@ -7,7 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ollim_bot.features.runs.run_reports import said_by, stories_named, stories_since
+from ollim_bot.features.runs.run_reports import (
+    find_run,
+    said_by,
+    sent_by,
+    stories_named,
+    stories_since,
+    used_in_words,
+)
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import describe, describe_with_distance, duration_in_words
@@ -20,17 +27,14 @@ from ollim_bot.kernel.values.run_history import DROPPED, HELD, RELEASED, RunStor
 from ollim_bot.kernel.values.run_words import (
     answer_in_words,
     decisions,
-    find_run,
     first_sentence,
     listed,
-    page_object,
     reason,
     refused_pings,
     run_object,
-    sent_by,
+    sources_of,
     state_in_words,
     tools_of,
-    used_in_words,
     why,
 )
 from ollim_bot.surfaces.terminal.caller import Caller
@@ -320,3 +324,15 @@ def _export(given: Given, caller: Caller) -> None:
         return [(row.ts, LEDGER_ROWS.encode(_row_as_seen(row, caller))) for row in rows], last
 
     export(given, caller, rows_after)
+
+
+def page_object(record: RunStory, now: datetime) -> dict[str, object]:
+    """One run with its decisions and its rows."""
+    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in record.rows]
+    return run_object(record, now) | {
+        "decisions": [each._asdict() for each in decisions(record, now)],
+        "tools": tools_of(record),
+        "sources": sources_of(record),
+        "cost": None if record.spent is None else record.spent.as_object(),
+        "rows": rows,
+    }

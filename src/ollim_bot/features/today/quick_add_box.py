@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from itertools import count
 from typing import NamedTuple, TypeVar
 
@@ -27,12 +28,12 @@ from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.changes import TASK as PLACE_OF_TASK
 from ollim_bot.kernel.values.changes import Changer, ChangeRow, task_words
+from ollim_bot.kernel.values.job_form import dated
 from ollim_bot.kernel.values.jobs import Reminder, Routine
 from ollim_bot.kernel.values.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.kernel.values.phrases.rhythm import parse_rhythm
 from ollim_bot.kernel.values.ports import Clock, JobRepositories, JobRepository, TaskList
-from ollim_bot.kernel.values.quick_add import NewTask, QuickAdd, QuickLine, plain_line
-from ollim_bot.kernel.values.quiet import QuietSettings, quiet_until
+from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS, QuietSettings, quiet_until
 from ollim_bot.kernel.values.repeats import read_rhythm
 from ollim_bot.kernel.values.surface_state import AddedLine
 from ollim_bot.kernel.values.tasks import FILE_LIST, Task, due_words, one_line
@@ -40,6 +41,77 @@ from ollim_bot.kernel.values.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.kernel.values.wishes import wish_from_words
 from ollim_bot.offline.quick_add import Addition, read_line
 from ollim_bot.offline.vocabulary import AddTask, Remind, RoutineWish
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """`list` is the name of its list; empty for the usual one."""
+
+    title: str
+    due: date | None = None
+    list: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuickAdd:
+    """One way to read a line; `name` tells the ways of one line apart."""
+
+    name: str
+    what: Reminder | Routine | NewTask
+    is_in_quiet: bool = False
+
+    @property
+    def title(self) -> str:
+        return self.what.title if isinstance(self.what, NewTask) else self.what.spec.title
+
+    def when(self, now: datetime) -> str:
+        """`tomorrow, Wed 18 Nov, 9:00 · once`, or that it is a task."""
+        if isinstance(self.what, NewTask):
+            due = self.what.due
+            return f"a task, {due_words(due, now.date())}" if due else "a task, without a moment"
+        return " · ".join((*_moments(self.what, now), *self._manner()))
+
+    def _manner(self) -> list[str]:
+        assert not isinstance(self.what, NewTask)
+        spec = self.what.spec
+        is_timer = isinstance(self.what, Reminder) and self.what.set_at is not None
+        return [
+            *(["a timer"] if is_timer else []),
+            *([f"comes again {spec.nag.in_words}"] if spec.nag else []),
+            *([] if spec.plain else ["the agent does it then"]),
+            *([IN_QUIET_HOURS] if self.is_in_quiet else []),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class QuickLine:
+    """The ways to read a line. The first is meant, unless there is a `problem`: then none is."""
+
+    ways: tuple[QuickAdd, ...] = ()
+    problem: str = ""
+
+    def chosen(self, name: str) -> QuickAdd | None:
+        """The way with this name, or without a name the one that is meant."""
+        if name:
+            return next((each for each in self.ways if each.name == name), None)
+        return None if self.problem else next(iter(self.ways), None)
+
+
+def plain_line(text: str) -> str:
+    """The text in one line, without control characters."""
+    controls = ("Cc", "Cs", "Zl", "Zp")
+    seen = (" " if unicodedata.category(char) in controls else char for char in text)
+    return " ".join("".join(seen).split())
+
+
+def _moments(job: Reminder | Routine, now: datetime) -> list[str]:
+    zone = now.tzinfo or UTC
+    if isinstance(job, Reminder):
+        return [dated(job.due(zone).replace(second=0), now), "once"]
+    words, coming = job.rhythm.explain(), job.next_after(now, zone)
+    rhythm = f"{words[:1].lower()}{words[1:]}"
+    return [rhythm, f"next {dated(coming, now)}"] if coming else [rhythm]
+
 
 J = TypeVar("J", Reminder, Routine)
 
@@ -54,23 +126,20 @@ class _Settings(NamedTuple):
     nag_default: str | None
 
 
+# The fields of a form that `add` takes.
+LINE_FIELDS = ("line", "reading", "key")
+
+
+@dataclass(eq=False)
 class QuickAdds:
     """`tasks` returns the list in use; it is called in a thread."""
 
-    def __init__(
-        self,
-        store: Store,
-        repositories: JobRepositories,
-        tasks: Callable[[], TaskList],
-        clock: Clock,
-        reach: Reach | None = None,
-    ) -> None:
-        self._store = store
-        self._reach = reach or Reach()
-        self._repositories = repositories
-        self._tasks = tasks
-        self._clock = clock
-        self._one_at_a_time = asyncio.Lock()
+    _store: Store
+    _repositories: JobRepositories
+    _tasks: Callable[[], TaskList]
+    _clock: Clock
+    _reach: Reach = field(default_factory=Reach)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def preview(self, line: str) -> Preview:
         """What the line would add, and the other ways to read it; nothing for an empty line."""

@@ -62,8 +62,7 @@ from ollim_bot.kernel.values.run_history import CUT_SHORT, EFFECT
 from ollim_bot.kernel.values.run_words import LOOKED_AT, first_sentence
 from ollim_bot.kernel.values.runs import DeliveryRight, Run, RunKind
 from ollim_bot.kernel.values.schedule import is_late
-from ollim_bot.kernel.values.session_list import fitting_model
-from ollim_bot.kernel.values.sessions import SessionChange, SessionEvent
+from ollim_bot.kernel.values.sessions import SessionChange, SessionEvent, fitting_model
 from ollim_bot.kernel.values.upcoming import UpcomingSchedule
 from ollim_bot.kernel.values.updates import PendingUpdates
 from ollim_bot.kernel.values.usage import (

@@ -53,7 +53,11 @@ from ollim_bot.kernel.values.run_words import in_words, reason
 from ollim_bot.kernel.values.runtime_config import CONFIG_KEYS, PermissionMode, RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob
 from ollim_bot.kernel.values.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
-from ollim_bot.kernel.values.session_list import (
+from ollim_bot.kernel.values.sessions import (
+    Cause,
+    ClearedConversation,
+    SessionChange,
+    SessionEvent,
     SessionLine,
     SessionList,
     answers,
@@ -63,11 +67,9 @@ from ollim_bot.kernel.values.session_list import (
     session_list,
     thousands,
 )
-from ollim_bot.kernel.values.sessions import Cause, ClearedConversation, SessionChange, SessionEvent
 from ollim_bot.kernel.values.travel import zone_answer
 from ollim_bot.kernel.values.usage import Price, UsageRow
-from ollim_bot.kernel.values.view_ports import ActingView
-from ollim_bot.kernel.values.views import ViewAnswer
+from ollim_bot.kernel.values.views import ActingView, ViewAnswer
 
 UNDO_CLEAR = "undo_clear"
 

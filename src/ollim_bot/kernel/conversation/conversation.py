@@ -47,7 +47,7 @@ from ollim_bot.kernel.values.pasted_addresses import (
 from ollim_bot.kernel.values.ports import AttachmentStore, Clock, IncomingMessage, LogChange, Status
 from ollim_bot.kernel.values.search import Search, terms_of
 from ollim_bot.kernel.values.updates import owner_did
-from ollim_bot.kernel.values.view_ports import Views
+from ollim_bot.kernel.values.views import Views
 
 # Answers a click on the Undo of a card that shows a change.
 Undo = Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]

@@ -58,8 +58,7 @@ from ollim_bot.kernel.values.inbox import (
 )
 from ollim_bot.kernel.values.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
 from ollim_bot.kernel.values.runs import EnterFork, Intent, Run, RunKind, RunPolicy
-from ollim_bot.kernel.values.session_list import fitting_model
-from ollim_bot.kernel.values.sessions import Cause, SessionChange, SessionEvent
+from ollim_bot.kernel.values.sessions import Cause, SessionChange, SessionEvent, fitting_model
 from ollim_bot.kernel.values.taint import Taint, marked_taint, untrusted_message
 from ollim_bot.kernel.values.updates import PendingUpdate, PendingUpdates
 

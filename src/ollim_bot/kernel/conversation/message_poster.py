@@ -38,7 +38,7 @@ from ollim_bot.kernel.values.pings import Charge, PingAllowed, PingBudget, PingR
 from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.quiet import quiet_until
 from ollim_bot.kernel.values.runs import Run
-from ollim_bot.kernel.values.session_list import context_warning
+from ollim_bot.kernel.values.sessions import context_warning
 from ollim_bot.kernel.values.taint import Taint, addresses_in, untrusted_message
 from ollim_bot.kernel.values.usage import Usage, cost_of
 

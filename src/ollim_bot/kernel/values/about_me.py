@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import PurePosixPath
 
-from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import MONTHS
-from ollim_bot.kernel.values.shared_files import ProfileFile
 from ollim_bot.kernel.values.taint import marked_taint
 
 # The source of a file that the agent wrote in a turn that had read nothing of others.
@@ -19,9 +16,6 @@ OWNERS_WORDS = "the owner's words"
 _SOURCE = "Source of "
 _SUMMARY = re.compile(r"[0-9]+ changes: ")
 _BY_AGENT = re.compile(r"auto: (?:write|edit) ")
-_NOT_ABOUT_ME = frozenset((*(f"{kind}s" for kind in JobKind), "state", "downloads"))
-_OTHER_FILES = frozenset(("tasks.md", "routine-reminder-spec.md", "webhook-spec.md"))
-_REFERENCE = re.compile(r"(.+\.md):([1-9][0-9]{0,6})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +60,6 @@ class AboutMe:
     today: date
     lines: tuple[KnownLine, ...] = ()
     problems: tuple[str, ...] = ()
-
-
-def is_about_me(path: PurePosixPath) -> bool:
-    """Whether a file below the data directory is one in which the bot remembers things."""
-    parts = path.parts
-    if path.suffix.lower() != ".md" or any(part.startswith(".") for part in parts):
-        return False
-    return parts[0] not in _NOT_ABOUT_ME and str(path) not in _OTHER_FILES
-
-
-def in_reading_order(files: Iterable[PurePosixPath]) -> list[PurePosixPath]:
-    """The profile first, then the skills, then everything else."""
-    first = {ProfileFile.USER.value: 0, ProfileFile.IDENTITY.value: 1}
-    return sorted(
-        files, key=lambda each: (first.get(str(each), 2), each.parts[0] != "skills", str(each))
-    )
-
-
-def line_reference(typed: str) -> tuple[str, int] | None:
-    """The file and the number in `USER.md:3`; None for any other text."""
-    found = _REFERENCE.fullmatch(typed.strip())
-    return None if found is None else (found[1].removeprefix("./"), int(found[2]))
 
 
 def source_line(path: str, source: str) -> str:

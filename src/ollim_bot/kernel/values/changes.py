@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from difflib import SequenceMatcher
@@ -181,23 +181,6 @@ def merged(base: str, ours: str, theirs: str) -> str | None:
 
 def _edits(base: Sequence[str], other: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
     return ((i1, i2, [*other[j1:j2]]) for i1, i2, j1, j2 in line_edits(base, other))
-
-
-def row_as_json(change: ChangeRow, *, is_undone: bool = False) -> Mapping[str, object]:
-    """The change as JSON shows it."""
-    return {
-        "id": change.key,
-        "at": change.at,
-        "by": change.by,
-        "cause": change.cause or None,
-        "place": change.place,
-        "did": change.did,
-        "before": change.before,
-        "after": change.after,
-        "untrusted": change.untrusted or None,
-        "undoes": change.undoes or None,
-        "undone": is_undone,
-    }
 
 
 def event_words(event: CalendarEvent) -> str:

@@ -156,24 +156,6 @@ class Passage:
                 yield after
 
 
-def without_lines(text: str, numbers: Sequence[int]) -> str:
-    """The text without these lines."""
-    gone = set(numbers)
-    lines = text.split("\n")
-    return "\n".join(line for number, line in enumerate(lines, 1) if number not in gone)
-
-
-def with_line(text: str, number: int, words: str) -> str:
-    """The text with these words as the line of this number, which keeps its indent and its end."""
-    lines = text.split("\n")
-    line = lines[number - 1]
-    mark = "\ufeff" if line.startswith("\ufeff") else ""
-    inner = line.removeprefix(mark)
-    indent, end = inner[: len(inner) - len(inner.lstrip())], inner[len(inner.rstrip()) :]
-    lines[number - 1] = f"{mark}{indent}{words}{end}"
-    return "\n".join(lines)
-
-
 def cut_from_file(passage: Passage, name: str, text: str) -> str:
     """The content of a file without the words; by its name, each line or all of it is JSON."""
     if name.endswith(".jsonl"):

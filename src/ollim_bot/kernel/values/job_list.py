@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from ollim_bot.kernel.base.job_kinds import JobKind
-from ollim_bot.kernel.base.moments import describe, describe_with_distance, instant, short_day
+from ollim_bot.kernel.base.moments import describe, describe_with_distance, short_day
 from ollim_bot.kernel.base.text import FROM_UNTRUSTED, as_code, one_line
 from ollim_bot.kernel.values.cards import Button, ButtonStyle, Card
-from ollim_bot.kernel.values.costs import Amount, PastCosts
+from ollim_bot.kernel.values.costs import Amount
 from ollim_bot.kernel.values.hook_jobs import CalledJob
-from ollim_bot.kernel.values.job_form import next_moments, when_in_words
 from ollim_bot.kernel.values.jobs import Job, Reminder, Routine
-from ollim_bot.kernel.values.occurrences import OccurrenceState
 from ollim_bot.kernel.values.overviews import (
     CANCEL,
     PAUSE,
@@ -27,11 +25,7 @@ from ollim_bot.kernel.values.overviews import (
     first_button,
     rhythm_words,
 )
-from ollim_bot.kernel.values.receipts import DueThing, Fate, due_things
-from ollim_bot.kernel.values.run_history import RunStory
-from ollim_bot.kernel.values.run_words import state_in_words, why
 from ollim_bot.kernel.values.schedule import ScheduledJob, Skips, next_moment, skipped_moment
-from ollim_bot.kernel.values.usage import UsageRow
 
 # How many days a strip has; today is the last.
 DAYS = 30
@@ -51,15 +45,6 @@ class DayState(StrEnum):
     NOTHING = "nothing due"
 
 
-_STATES = {
-    Fate.CAME: DayState.ON_TIME,
-    Fate.HELD: DayState.WAITING,
-    Fate.SKIPPED: DayState.SKIPPED,
-    Fate.MISSED: DayState.MISSED,
-    Fate.LOST: DayState.MISSED,
-    Fate.FAILED: DayState.FAILED,
-    Fate.UNDER_WAY: DayState.WAITING,
-}
 _WORST_FIRST = tuple(DayState)
 # The states whose days are named; the others are only counted.
 _NAMED = (DayState.MISSED, DayState.FAILED, DayState.LATE, DayState.SKIPPED)
@@ -141,81 +126,6 @@ class JobList:
     problems: Sequence[str] = ()
     counts: Mapping[JobKind, int] = field(default_factory=dict)
     warnings: Sequence[str] = ()
-
-
-def first_moment(job: Job, now: datetime) -> datetime | None:
-    """The next moment, or that of a reminder which is overdue; None while it is paused."""
-    if not job.spec.enabled:
-        return None
-    zone = now.tzinfo or UTC
-    if isinstance(job, Reminder):
-        return job.due(zone)
-    return job.next_after(now, zone) if isinstance(job, Routine) else None
-
-
-def line_of(
-    job: Job, key: str, now: datetime, past: JobPast, *, is_skipped: bool = False
-) -> JobLine:
-    moments = next_moments(job, now)
-    is_overdue = False
-    if isinstance(job, Reminder) and job.spec.enabled and not moments:
-        moments, is_overdue = (job.due(now.tzinfo or UTC),), True
-    stands = isinstance(job, Routine) and job.spec.enabled and not moments
-    return JobLine(
-        key,
-        job.kind,
-        job.spec.owner_title or job.spec.id,
-        when_in_words(job, now),
-        moments,
-        job.spec.enabled,
-        is_overdue,
-        is_skipped,
-        job.standstill if stands and isinstance(job, Routine) else "",
-        not job.is_plain,
-        past,
-    )
-
-
-def since_when(now: datetime) -> datetime:
-    """The beginning of the first day of a strip."""
-    first = now.date() - timedelta(days=DAYS - 1)
-    return instant(datetime.combine(first, time.min), now.tzinfo or UTC)
-
-
-def past_of(
-    job: Job, stories: Sequence[RunStory], spent: Iterable[UsageRow], now: datetime
-) -> JobPast:
-    """The past of a job, whose `stories` are those since `since_when`, or at least the last."""
-    cost = None if job.is_plain else PastCosts(spent).amount(job)
-    return JobPast([*_days(due_things(stories), now)], cost, _last(stories, now))
-
-
-def _days(things: Iterable[DueThing], now: datetime) -> Iterator[JobDay]:
-    found: dict[date, JobDay] = {}
-    for thing in things:
-        day = thing.due.astimezone(now.tzinfo).date()
-        state = DayState.LATE if thing.is_late else _STATES[thing.fate]
-        known = found.get(day)
-        if known is None or _WORST_FIRST.index(state) < _WORST_FIRST.index(known.state):
-            said = ""
-            if thing.story is not None and state in (DayState.SKIPPED, DayState.FAILED):
-                said = why(thing.story, now).partition(": ")[2]
-            found[day] = JobDay(day, state, said)
-    for ago in reversed(range(DAYS)):
-        day = now.date() - timedelta(days=ago)
-        yield found.get(day, JobDay(day))
-
-
-def _last(stories: Iterable[RunStory], now: datetime) -> LastRun | None:
-    begun = [
-        each
-        for each in stories
-        if each.state not in (None, OccurrenceState.PLANNED) and not each.occurrence.part
-    ]
-    if not begun:
-        return None
-    newest = max(begun, key=lambda each: each.fired.timestamp())
-    return LastRun(newest.fired, why(newest, now) or state_in_words(newest))
 
 
 _SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ollim_bot.kernel.values.taint import CarefulTime, Untrusted
     from ollim_bot.kernel.values.tasks import DeletedTask, Task, TaskChange
     from ollim_bot.kernel.values.usage import Usage
-    from ollim_bot.kernel.values.view_ports import Views
+    from ollim_bot.kernel.values.views import Views
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ollim_bot.kernel.base.errors import WrongInput
-from ollim_bot.kernel.base.moments import duration_in_words, midnight
+from ollim_bot.kernel.base.moments import midnight
 from ollim_bot.kernel.base.text import counted
 from ollim_bot.kernel.values.ledger_check import ExpectedMoments, is_given_up
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -19,7 +19,7 @@ from ollim_bot.kernel.values.run_words import deeds, moment_of, why
 from ollim_bot.kernel.values.schedule import is_late
 
 if TYPE_CHECKING:
-    from ollim_bot.kernel.values.costs import Amount
+    pass
 
 
 class Fate(StrEnum):
@@ -333,17 +333,3 @@ class RunPage:
     story: RunStory
     said: Sequence[str] = ()
     job: str = ""
-
-
-def late_in_words(story: RunStory) -> str:
-    """`4 min late`; empty for a run that came in its time."""
-    late = story.facts.get("lateness")
-    if not is_late_story(story) or not isinstance(late, int):
-        return ""
-    return f"{duration_in_words(timedelta(seconds=late))} late"
-
-
-def usual_cost(costs: Iterable[Amount]) -> int:
-    """What a run costs in the middle of all that cost something, in micros; 0 if none did."""
-    known = sorted(each.micros for each in costs if each.micros > 0)
-    return known[len(known) // 2] if known else 0

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import quote
 
-from ollim_bot.kernel.base.errors import NotFound, WrongInput
-from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.moments import describe, duration_in_words
 from ollim_bot.kernel.base.text import comma_parts, counted, joined
 from ollim_bot.kernel.values.occurrences import (
@@ -30,9 +28,7 @@ from ollim_bot.kernel.values.run_history import (
     Refused,
     RunStory,
     moment_in,
-    short_id_of,
 )
-from ollim_bot.kernel.values.usage import Price
 
 # The facts of a run that ended without its ping: how many were left of how many.
 PINGS_LEFT = "pings_left"
@@ -43,7 +39,6 @@ REACHED_AT = "reached_at"
 LOOKED_AT = "looked_at"
 
 _ANSWERS = {Answer.NOT_TAKEN.value: "skipped", Answer.LET_GO.value: "let go"}
-_PRICES = {price.value: price.in_words for price in Price}
 _COUNTED = ("mail", "file", "web page")
 _SKIPPED: Mapping[str, str] = {
     SkipReason.POLICY: "you wanted it skipped",
@@ -148,20 +143,6 @@ def tools_of(story: RunStory) -> Counter[str]:
 def sources_of(story: RunStory) -> tuple[str, ...]:
     """What it had read from others."""
     return comma_parts(str(story.facts.get("untrusted") or ""))
-
-
-def used_in_words(story: RunStory) -> str:
-    """`5321 tokens, $0.0123`; empty if no model was asked."""
-    facts = story.facts
-    tokens, cost = facts.get("tokens"), facts.get("cost_usd")
-    words = [f"{tokens} tokens"] if tokens else []
-    if story.spent is not None:
-        words.append(story.spent.in_words(digits=4))
-    elif isinstance(cost, int | float):
-        words.append(f"${cost:.4f}")
-    elif words and (price := _PRICES.get(str(facts.get("price")))):
-        words.append(price)
-    return ", ".join(words)
 
 
 def listed(value: object) -> list[object]:
@@ -313,26 +294,6 @@ def moment_of(story: RunStory) -> datetime:
     return story.occurrence.scheduled_at or story.fired
 
 
-def find_run(word: str, known: Sequence[RunStory]) -> RunStory:
-    """Find a run by its id or short id, by its job (the newest run), or by a prefix of its id."""
-    for record in known:
-        is_of_job = word == record.occurrence.job_id and not record.occurrence.part
-        if word == record.id or is_of_job:
-            return record
-    fitting = [record for record in known if word == record.short_id or record.id.startswith(word)]
-    if not fitting:
-        raise NotFound(f"There is no run {word}. `ollim-bot runs` shows the newest.")
-    if len(fitting) > 1:
-        some = ", ".join(record.id for record in fitting[:3])
-        raise WrongInput(f"{word} fits {len(fitting)} runs. The newest: {some}.")
-    return fitting[0]
-
-
-def may_be(run: str, word: str) -> bool:
-    """Whether the word can mean the run with this id, or its job."""
-    return run.startswith(word) or f":{word}:" in run or word == short_id_of(run)
-
-
 def run_object(record: RunStory, now: datetime) -> dict[str, object]:
     """One run of `ollim-bot runs --json`."""
     occurrence = record.occurrence
@@ -348,25 +309,6 @@ def run_object(record: RunStory, now: datetime) -> dict[str, object]:
         "answer": _answer_word(record),
         "facts": dict(record.facts),
     }
-
-
-def page_object(record: RunStory, now: datetime) -> dict[str, object]:
-    """One run with its decisions and its rows."""
-    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in record.rows]
-    return run_object(record, now) | {
-        "decisions": [each._asdict() for each in decisions(record, now)],
-        "tools": tools_of(record),
-        "sources": sources_of(record),
-        "cost": None if record.spent is None else record.spent.as_object(),
-        "rows": rows,
-    }
-
-
-def sent_by(record: RunStory) -> list[MessageId]:
-    """The pings that did not wait for the end of the quiet."""
-    held = {row.facts.get("message") for row in record.rows if row.state == HELD}
-    sent = (each for each in listed(record.facts.get("pings")) if isinstance(each, str))
-    return [MessageId(each) for each in sent if each not in held]
 
 
 def refused_pings(record: RunStory) -> Iterator[tuple[str, str]]:

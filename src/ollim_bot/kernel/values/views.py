@@ -1,16 +1,13 @@
-"""What the views of health and settings show, and the answers to a press or a typed line."""
+"""The ports of the views beside the conversation, and what those of health and settings show."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from ollim_bot.kernel.base.moments import describe, instant, short_clock
-from ollim_bot.kernel.values.costs import Amount
 from ollim_bot.kernel.values.push import PhoneView
-from ollim_bot.kernel.values.quiet import QuietSettings, quiet_until
-from ollim_bot.kernel.values.runtime_config import CONFIG_KEYS, RuntimeConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,42 @@ class Preview:
     sentences: tuple[str, ...] = ()
     readings: tuple[OtherReading, ...] = ()
     is_error: bool = False
+
+
+Shown_co = TypeVar("Shown_co", covariant=True)
+
+
+class View(Protocol[Shown_co]):
+    """A part of the program's state that the page shows."""
+
+    async def look(self, asked: Mapping[str, str], /) -> Shown_co:
+        """The state as it is now; `asked` are the words of the address.
+
+        Raises `OllimError` where it cannot be read.
+        """
+
+    def changes(self) -> AsyncIterator[None]:
+        """An item after each change of what it shows; several at once make one."""
+
+    async def open_items(self) -> int | None:
+        """How many things in it wait for an answer; None if it has no such things."""
+        return None
+
+
+@runtime_checkable
+class ActingView(View[Shown_co], Protocol[Shown_co]):
+    """A view whose lines can be acted on."""
+
+    async def act(self, surface: str, action: str, fields: Mapping[str, str], /) -> ViewAnswer:
+        """Does it. What is no longer there answers with a sentence, and nothing is done."""
+
+    async def preview(self, action: str, fields: Mapping[str, str], /) -> Preview:  # noqa: ARG002
+        """What the action would do with these fields; nothing is done."""
+        return Preview()
+
+
+# Each `View` by the name of its panel.
+Views: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +112,6 @@ class HealthReport:
     pending_updates: int = 0
 
 
-# The group that stands below the phone.
-PHONE = "Phone"
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "How often it may speak": ("critical_daily_cap", "nag_default"),
-    "Quiet": ("quiet_hours", "receipt_in_digest"),
-    PHONE: ("push_what", "push_content"),
-    "How else it reaches you": ("desktop_notifications", "page_sound"),
-    "Where you are": ("timezone", "travel_minutes"),
-    "The model": (
-        *("model.main", "model.fork", "thinking.main", "thinking.fork", "permission_mode"),
-        *("approval_timeout", "fork_idle_timeout", "bg_fork_timeout", "bg_concurrency"),
-    ),
-    "Money": ("daily_cost_cap",),
-    "Calendars and tasks": ("google_calendars", "google_task_list"),
-    "Webhooks": ("webhook_per_minute", "webhook_total_per_minute"),
-    "Backup and updates": ("auto_backup", "auto_update", "auto_update_hour"),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class SettingLine:
     """A setting: what it does, its value and default as a person types them, and what it takes.
@@ -131,61 +145,3 @@ class SettingsView:
 
     groups: Sequence[SettingGroup] = ()
     phone: PhoneView | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PresentState:
-    """What the effects of settings are told from."""
-
-    now: datetime
-    quiet: QuietSettings
-    spent_today: Amount
-
-
-def setting_groups(config: RuntimeConfig, at: PresentState) -> list[SettingGroup]:
-    """Every setting that does something, in its group."""
-    return [
-        SettingGroup(name, [_line(config, key, at) for key in keys])
-        for name, keys in GROUPS.items()
-    ]
-
-
-def _line(config: RuntimeConfig, key: str, at: PresentState) -> SettingLine:
-    known = CONFIG_KEYS[key]
-    is_switch = isinstance(config.value(key), bool)
-    is_mode = known.takes.startswith("one of ")
-    modes = tuple(known.takes.removeprefix("one of ").split(", ")) if is_mode else ()
-    return SettingLine(
-        key,
-        known.about,
-        config.in_words(key),
-        config.defaults.in_words(key),
-        known.takes,
-        known.unit if config.defaults.value(key) is not None else "",
-        ("on", "off") if is_switch else modes,
-        _effect(config, key, at),
-    )
-
-
-def _effect(config: RuntimeConfig, key: str, at: PresentState) -> str:
-    if key == "quiet_hours":
-        until = quiet_until(at.quiet, at.now)
-        if until is not None:
-            return f"quiet now, until {describe(until, at.now)}"
-        hours = at.quiet.hours
-        return "never quiet" if hours is None else f"next quiet: {_next(hours.start, at.now)}"
-    if key == "daily_cost_cap":
-        return f"today: {at.spent_today.in_words()}"
-    if key == "timezone":
-        return f"it is {short_clock(at.now)} there"
-    if key in ("auto_backup", "auto_update") and config.value(key):
-        return f"next: {_next(time(config.auto_update_hour), at.now)}"
-    return ""
-
-
-def _next(wall: time, now: datetime) -> str:
-    """When clocks show that time next, in words."""
-    zone = now.tzinfo or UTC
-    days = (now.date() + timedelta(days=away) for away in (0, 1))
-    moments = [instant(datetime.combine(day, wall), zone) for day in days]
-    return describe(next(each for each in moments if each > now), now)

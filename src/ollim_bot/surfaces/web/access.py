@@ -27,7 +27,6 @@ from ollim_bot.kernel.values.ports import Clock, Status
 from ollim_bot.kernel.values.surface_state import KnownBrowser, KnownBrowsers
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.frames import RequestRefused
-from ollim_bot.surfaces.web.panels import SHELLS
 from ollim_bot.surfaces.web.secret import (
     bot_key,
     browser_key,
@@ -418,17 +417,22 @@ _HEADERS = {
 
 
 class AccessControl:
-    """Checks every request. `trust` is called with each request that is admitted."""
+    """Checks every request. `trust` is called with each request that is admitted.
+
+    `shells` are the addresses that answer the page itself, which holds no data.
+    """
 
     def __init__(
         self,
         keys: BrowserKeys,
         hosts: Sequence[str],
+        shells: re.Pattern[str],
         limits: WebLimits,
         trust: Callable[[web.Request], None] = lambda _: None,
     ) -> None:
         self._keys = keys
         self._hosts = frozenset((*_LOOPBACK, *hosts))
+        self.shells = shells
         self._limits = limits
         self._trust = trust
 
@@ -451,7 +455,7 @@ class AccessControl:
             # Remove service workers: the page has none, so another program at the port left it.
             return web.Response(status=404, headers={"Clear-Site-Data": '"cache", "storage"'})
         is_harmless = request.method in _HARMLESS
-        if is_harmless and SHELLS.fullmatch(request.path):
+        if is_harmless and self.shells.fullmatch(request.path):
             # `localhost` may lead to `::1`, where another program may have the port; so the browser
             # must not store anything under that name.
             if host in _LOOPBACK[1:] and "X-Forwarded-Proto" not in request.headers:

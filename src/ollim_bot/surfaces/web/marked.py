@@ -1,4 +1,4 @@
-"""What several views share: our own sentences as markup, a part with its heading, a button."""
+"""What several views share: our own sentences as markup, a part with its heading, a receipt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from functools import wraps
 from html import escape
 from typing import Any, NamedTuple, ParamSpec
 
-from ollim_bot.kernel.base.text import with_program
+from ollim_bot.kernel.base.moments import describe
+from ollim_bot.kernel.base.text import one_line, with_program
+from ollim_bot.kernel.values.receipts import DueThing, Receipt
+from ollim_bot.kernel.values.run_words import address_of_run
 
 P = ParamSpec("P")
 
@@ -111,6 +114,50 @@ def select(name: str, options: Iterable[tuple[str, str]], chosen: str) -> str:
         for value, label in options
     )
     return f'<select name="{name}">{listed}</select>'
+
+
+_LONGEST = 120
+_MOST_THINGS = 20
+
+
+def receipt_html(receipt: Receipt, now: datetime, *, is_linked: bool = True) -> str:
+    """The numbers, what did not simply come with its reason, and whether all is accounted for."""
+    lines = [_receipt_line(each, now) for each in receipt.notable[:_MOST_THINGS]]
+    left = len(receipt.notable) - _MOST_THINGS
+    day = f"/runs?day={receipt.day.isoformat()}"
+    more = f'<p><a href="{day}">{left} more</a></p>' if left > 0 else ""
+    link = f' <a href="{day}">The runs of the day</a>' if is_linked else ""
+    return (
+        '<section class="receipt"><h3>Receipt of the day</h3>'
+        f"<p>{escape(receipt.sentence(now))}</p>{things(lines) if lines else ''}{more}"
+        f'<p class="about">{marked(receipt.checked)}{link}</p></section>'
+    )
+
+
+def _receipt_line(thing: DueThing, now: datetime) -> str:
+    title = one_line(thing.title, _LONGEST)
+    reason = one_line(thing.why(now), _LONGEST)
+    about = f"{thing.word}: {reason}" if reason else thing.word
+    link = ""
+    if thing.story is not None:
+        name, href = escape(f"Why? {title}"), escape(address_of_run(thing.occurrence.id))
+        link = f'<div class="buttons"><a href="{href}" aria-label="{name}">Why?</a></div>'
+    return (
+        f'<li class="thing"><p>{time_html(thing.due, describe(thing.due, now))} '
+        f'<bdi class="what">{escape(title)}</bdi> '
+        f'<bdi class="about">{escape(about)}</bdi></p>{link}</li>'
+    )
+
+
+def quick_add(label: str, example: str) -> str:
+    """The line that adds something; the page says beneath it what it would add."""
+    return (
+        '<form class="quick-add" data-action="add" data-previews="1" data-once="1">'
+        f'<label>{label}<input name="line" maxlength="400" autocomplete="off" '
+        f'enterkeyhint="done" placeholder="{example}" required></label>'
+        '<button>Add</button><div class="preview" aria-live="polite"></div>'
+        '<p class="problem" role="alert"></p></form>'
+    )
 
 
 def with_typed_commands(html: str, program: str) -> str:

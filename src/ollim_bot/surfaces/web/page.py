@@ -6,6 +6,7 @@ import asyncio
 import errno
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -37,7 +38,8 @@ from ollim_bot.surfaces.web.access import (
 )
 from ollim_bot.surfaces.web.api import NAME, Api, KeptMark, ReadMark, Uploads
 from ollim_bot.surfaces.web.frames import Json, RequestRefused, command_json, status_json
-from ollim_bot.surfaces.web.panels import PAGES, SHELLS, Panels
+from ollim_bot.surfaces.web.marked import ViewPage
+from ollim_bot.surfaces.web.panels import Panels
 from ollim_bot.surfaces.web.presenter import RenderedMessages, WebPresenter
 from ollim_bot.surfaces.web.secret import address
 
@@ -275,7 +277,7 @@ _TYPES = {
 _KEPT = "private, max-age=31536000, immutable"
 
 
-async def send_page(folder: str) -> web.Response:
+async def send_page(folder: str, pages: Sequence[ViewPage]) -> web.Response:
     """Send the page, with its views, and with links to the static files in `folder`.
 
     The name of `folder` is random at each start, so that the browser's cache cannot hold files of a
@@ -284,7 +286,7 @@ async def send_page(folder: str) -> web.Response:
     content = await asyncio.to_thread(_content, PAGE)
     if content is None:
         raise RequestRefused(404, frames.NO_PAGE)
-    views = json.dumps([each.json for each in PAGES], separators=(",", ":"))
+    views = json.dumps([each.json for each in pages], separators=(",", ":"))
     body = content.replace(b'"/static/', f'"/static/{folder}/'.encode())
     body = body.replace(b'data-views=""', f'data-views="{escape(views)}"'.encode())
     return web.Response(body=body, content_type="text/html", charset="utf-8")
@@ -313,6 +315,7 @@ def _content(name: str) -> bytes | None:
 
 
 def page_app(
+    pages: Sequence[ViewPage],
     access: AccessControl,
     api: Api,
     socket: TabSocket,
@@ -323,7 +326,7 @@ def page_app(
     folder = secrets.token_hex(8)
 
     async def page(request: web.Request) -> web.Response:
-        answer = await send_page(folder)
+        answer = await send_page(folder, pages)
         forget_former_cookie(request, answer)
         return answer
 
@@ -345,7 +348,7 @@ def page_app(
     app.on_response_prepare.append(add_headers)
     app.add_routes(
         [
-            web.get(f"/{{place:{SHELLS.pattern.removeprefix('/')}}}", page),
+            web.get(f"/{{place:{access.shells.pattern.removeprefix('/')}}}", page),
             web.get("/static/{name}", static),
             web.get("/static/{folder}/{name}", static),
             web.get(HEALTH, healthy),
@@ -358,7 +361,7 @@ def page_app(
 
 
 class WebSurface:
-    """A `ChatSurface`. No method waits for a tab.
+    """A `ChatSurface`. No method waits for a tab. Beside the conversation it shows the `pages`.
 
     Port 0 is any free one, and `hosts` are further names of the page. `uploads` is a folder of its
     own, emptied at each start. With `read_only` nothing can be changed here: it returns the
@@ -370,6 +373,7 @@ class WebSurface:
     def __init__(
         self,
         *,
+        pages: Sequence[ViewPage],
         port: int,
         hosts: Sequence[str],
         keys: BrowserKeys,
@@ -389,8 +393,10 @@ class WebSurface:
         self.connections = Connections(
             limits.connections, limits.strangers, limits.stranger_seconds
         )
+        self._pages = pages
+        shells = re.compile(f"/({'|'.join(each.pattern for each in pages)})?")
         self._access = AccessControl(
-            keys, hosts, limits, lambda request: self.connections.trust(request.transport)
+            keys, hosts, shells, limits, lambda request: self.connections.trust(request.transport)
         )
         self._open_attachment = open_attachment
         self._uploads = Uploads(uploads, limits)
@@ -429,12 +435,14 @@ class WebSurface:
         book = RenderedMessages(reception)
         read, limits = ReadMark(self._kept_mark, reception, self.tabs.send), self._limits
         await read.load()
-        panels = Panels(reception.views, self._clock, self.tabs.send)
+        panels = Panels(self._pages, reception.views, self._clock, self.tabs.send)
         api = Api(reception, book, read, panels, self._uploads, self._open_attachment, limits)
         socket = TabSocket(
             reception, book, self._presenter, read, panels, self.tabs, limits, self._keys
         )
-        app = page_app(self._access, api, socket, limits, self._health, self._read_only)
+        app = page_app(
+            self._pages, self._access, api, socket, limits, self._health, self._read_only
+        )
         app[STATUS] = lambda: reception.status
         app.on_shutdown.append(self.tabs.close)
         await self._keys.open()

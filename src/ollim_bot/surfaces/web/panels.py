@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from ollim_bot.features.jobs import jobs_html
-from ollim_bot.features.runs import runs_html
-from ollim_bot.features.settings import settings_html
-from ollim_bot.features.today import day_html
-from ollim_bot.features.week import week_html
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.values.ports import Clock
-from ollim_bot.kernel.values.view_ports import ActingView, View, Views
-from ollim_bot.kernel.values.views import Preview
+from ollim_bot.kernel.values.views import ActingView, Preview, View, Views
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.frames import Json, RequestRefused
 from ollim_bot.surfaces.web.marked import ViewPage
-
-PAGES = (
-    *day_html.PAGES,
-    *week_html.PAGES,
-    *jobs_html.PAGES,
-    *runs_html.PAGES,
-    *settings_html.PAGES,
-)
-# The addresses that answer the page itself, which holds no data: the conversation and the views.
-SHELLS = re.compile(f"/({'|'.join(each.pattern for each in PAGES)})?")
 
 # How many lines a list begins with.
 PAGE = 100
@@ -102,8 +85,8 @@ class Panel:
 class Panels:
     """All panels of the page, by name."""
 
-    def __init__(self, views: Views, clock: Clock, send: Send) -> None:
-        self._panels = {each.name: Panel(each, views[each.name], clock, send) for each in PAGES}
+    def __init__(self, pages: Sequence[ViewPage], views: Views, clock: Clock, send: Send) -> None:
+        self._panels = {each.name: Panel(each, views[each.name], clock, send) for each in pages}
 
     def named(self, name: str) -> Panel:
         found = self._panels.get(name)

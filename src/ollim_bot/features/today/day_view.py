@@ -1,18 +1,41 @@
-"""The day as markup for the page. Every text in it is data: it is escaped and set apart."""
+"""Today on the page: the day as it is, what is pressed and added there, and its drawing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import asyncio
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from html import escape
 
-from ollim_bot.features.runs.runs_html import receipt_html
-from ollim_bot.features.today.day import DayLine, DayView, PingGauge, free_stretches
+from ollim_bot.features.today.day import DayLine, DayView, PingGauge, day_of, free_stretches, gauge
+from ollim_bot.features.today.overviews import MADE_OF, DaySources
+from ollim_bot.features.today.quick_add_box import LINE_FIELDS, QuickAdds
+from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.moments import clock_time, duration_in_words, elapsed
-from ollim_bot.kernel.values.cards import Button
-from ollim_bot.kernel.values.due_items import BREAK_DOWN, LET_GO, SNOOZE
+from ollim_bot.kernel.conversation import sentences as texts
+from ollim_bot.kernel.conversation.desktop_notices import ONLY_HERE, Reach
+from ollim_bot.kernel.schedule.day_receipts import TodayReceipts
+from ollim_bot.kernel.store.heartbeat import ReadHeartbeat
+from ollim_bot.kernel.store.steps import quiet_settings
+from ollim_bot.kernel.store.store import Store, changes_of
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.cards import Button, Card
+from ollim_bot.kernel.values.chat import Author, ChatMessage
+from ollim_bot.kernel.values.commands import CommandAnswer
+from ollim_bot.kernel.values.due_items import BREAK_DOWN, LET_GO, SNOOZE, undo_button
 from ollim_bot.kernel.values.job_form import address_of
+from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.schedule import NextMoments, ScheduledJob
+from ollim_bot.kernel.values.views import ActingView, Preview, ViewAnswer
 from ollim_bot.surfaces.web.marked import (
     ViewPage,
     about,
@@ -20,26 +43,107 @@ from ollim_bot.surfaces.web.marked import (
     joined_parts,
     list_section,
     marked,
+    quick_add,
+    receipt_html,
     section,
     show_more,
     things,
     time_html,
 )
 
+# The records beside those of the overviews: the gauge of pings, when it is quiet, and what was
+# changed by hand in the tasks, and the channels that reach the owner.
+_MORE = frozenset({"budget", "held", "quiet", "config", "changes", "channels"})
+
+# Presses the button with that id on a card that is no message of the log.
+PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
+
+
+@dataclass(eq=False)
+class DayPanel(ActingView[DayView]):
+    """The action `press` presses the button `custom_id` as on a card, with `words`.
+
+    `press_on` is the router of buttons.
+    """
+
+    _store: Store
+    _repositories: JobRepositories
+    _sources: DaySources
+    _clock: Clock
+    _press_on: PressOn
+    _lines: QuickAdds
+    _heartbeat: ReadHeartbeat
+    _reach: Reach
+    _receipts: TodayReceipts
+    # The jobs with moments are the same object until a file of them has changed.
+    _jobs: tuple[object, object, Sequence[ScheduledJob]] = field(
+        default=(None, None, ()), init=False
+    )
+    _moments: NextMoments = field(default_factory=NextMoments, init=False)
+
+    async def look(self, _: Mapping[str, str]) -> DayView:
+        return await asyncio.to_thread(self._read)
+
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        if action == "add":
+            return await self._lines.add(*(fields.get(each, "") for each in LINE_FIELDS))
+        day, custom_id = await asyncio.to_thread(self._read), fields.get("custom_id", "")
+        card = day.card
+        if custom_id not in [each.custom_id for each in card.buttons]:
+            # The Undo of an answer says itself why its time is over.
+            over = undo_button(custom_id.rpartition(":")[2])
+            card = Card(card.title, buttons=(over,) if over.custom_id == custom_id else ())
+        if action != "press" or not card.buttons:
+            return ViewAnswer(texts.BUTTON_USED, is_error=True)
+        shown = ChatMessage(MessageId("today"), day.now, Author.PROGRAM, card.text, card=card)
+        answer = await self._press_on(surface, shown, custom_id, fields.get("words", ""))
+        return ViewAnswer(answer.text, answer.is_error, field="words")
+
+    async def preview(self, action: str, fields: Mapping[str, str]) -> Preview:
+        return await self._lines.preview(fields.get("line", "")) if action == "add" else Preview()
+
+    async def open_items(self) -> int:
+        return await self._store.read(lambda tx: len(tx.due_items.open()))
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *MADE_OF, *_MORE, also=self._sources.news)
+
+    def _read(self) -> DayView:
+        # Read before the ledger, which then has everything that was claimed until this moment.
+        watched_until, now = self._heartbeat(), self._clock.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        calendars, due_tasks = self._sources.calendars(), self._sources.tasks.read()
+        reminders, routines = self._repositories.reminders.all(), self._repositories.routines.all()
+        if self._jobs[0] is not reminders or self._jobs[1] is not routines:
+            read: list[ScheduledJob] = [each.item for each in reminders]
+            self._jobs = reminders, routines, [*read, *(each.item for each in routines)]
+        jobs = self._jobs[2]
+
+        def question(tx: Transaction) -> DayView:
+            day = day_of(
+                tx.due_items.open(),
+                tx.due_items.answered_since(midnight),
+                jobs,
+                tx.skips.get(),
+                now,
+                calendars,
+                tx.marks.marked(due_tasks),
+                tx.task_undos.get().undos,
+                quiet_settings(tx, now.tzinfo),
+                gauge(tx.budget.get(), len(tx.held.get().waiting), now),
+                self._receipts.read(tx, now, watched_until),
+                self._moments,
+            )
+            return replace(day, reach=ONLY_HERE) if self._reach.is_page_only(tx) else day
+
+        return self._store.query(question)
+
+
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
 # So many minutes before the next thing its bar is still full; that of a timer is at its start.
 BAR_MINUTES = 60
 # The kinds of lines that begin with a time; of an event, the note has it.
 _TIMED = ("job", "quiet")
-# The line that adds something; the page says beneath it what it would add.
-_ADD = (
-    '<form class="quick-add" data-action="add" data-previews="1" data-once="1">'
-    '<label>Add something<input name="line" maxlength="400" autocomplete="off" '
-    'enterkeyhint="done" placeholder="call mum tomorrow 9am, or + milk" required></label>'
-    "<button>Add</button>"
-    '<div class="preview" aria-live="polite"></div>'
-    '<p class="problem" role="alert"></p></form>'
-)
 _EMPTY = "Nothing waits for you, and nothing more comes today."
 _HINT = "Tell me what to remind you of, and when: it stands here until it is done."
 
@@ -52,7 +156,7 @@ def day_html(whole: DayView, most: int) -> Iterator[str]:
     """
     lists = {name: getattr(whole, name) for name in _LISTS}
     day = replace(whole, **{name: each[:most] for name, each in lists.items()})
-    yield _ADD
+    yield quick_add("Add something", "call mum tomorrow 9am, or + milk")
     yield f"<h2>Today {time_html(day.now, day.title)}</h2>"
     if day.is_empty:
         yield f'<p class="empty">{_EMPTY}<br>{_HINT}</p>'

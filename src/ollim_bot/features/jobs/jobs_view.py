@@ -1,30 +1,285 @@
-"""The jobs, and the form of one, as markup for the page. Every text in it is data."""
+"""The jobs on the page: each with its past and what is to come; and the form of one, as markup."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
 from html import escape
+from itertools import islice
+from typing import NamedTuple
 
+from ollim_bot.features.today.quick_add_box import LINE_FIELDS, QuickAdds
 from ollim_bot.kernel.base.job_kinds import JobKind
-from ollim_bot.kernel.base.moments import describe
+from ollim_bot.kernel.base.moments import describe, instant, midnight_after
 from ollim_bot.kernel.base.text import counted, shortened, visible
-from ollim_bot.kernel.values.job_form import TEXT, FormField, JobForm, address_of, dated
-from ollim_bot.kernel.values.job_list import DAYS, DayState, JobLine, JobList, JobPast
-from ollim_bot.surfaces.web.marked import ViewPage
+from ollim_bot.kernel.store.store import Store, changes_of
+from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.costs import PAST, PastCosts
+from ollim_bot.kernel.values.job_form import (
+    TEXT,
+    FormField,
+    JobForm,
+    address_of,
+    dated,
+    next_moments,
+    when_in_words,
+)
+from ollim_bot.kernel.values.job_list import (
+    DAYS,
+    DayState,
+    JobDay,
+    JobLine,
+    JobList,
+    JobPast,
+    LastRun,
+)
+from ollim_bot.kernel.values.jobs import Job, Reminder, Routine, list_order
+from ollim_bot.kernel.values.occurrences import OccurrenceState
+from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.receipts import DueThing, Fate, due_things
+from ollim_bot.kernel.values.run_history import RunStory
+from ollim_bot.kernel.values.run_words import state_in_words, why
+from ollim_bot.kernel.values.schedule import Skips, skipped_moment
+from ollim_bot.kernel.values.views import ActingView, Preview, ViewAnswer
+from ollim_bot.surfaces.web.marked import ViewPage, joined_parts, quick_add, section, show_more
+
+# The ledger has a row for each change of a job; a change by the page or a command has one sooner.
+_MADE_OF = ("ledger", "changes", "usage", "zone", "skips")
+
+# How many moments before the last 30 days are looked at to find the last run.
+_EARLIER = 5
+
+# Does what a button of a job's form does.
+ActOnJob = Callable[[str, str, Mapping[str, str]], Awaitable[ViewAnswer]]
+
+_STATES = {
+    Fate.CAME: DayState.ON_TIME,
+    Fate.HELD: DayState.WAITING,
+    Fate.SKIPPED: DayState.SKIPPED,
+    Fate.MISSED: DayState.MISSED,
+    Fate.LOST: DayState.MISSED,
+    Fate.FAILED: DayState.FAILED,
+    Fate.UNDER_WAY: DayState.WAITING,
+}
+_WORST_FIRST = tuple(DayState)
+
+
+class _Known(NamedTuple):
+    """A job with its next `moment`; `text` has its words in small letters, and its id."""
+
+    job: Job
+    moment: datetime | None
+    text: str
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """All jobs in order, and the past of those that were shown; right until `until`."""
+
+    jobs: Sequence[_Known]
+    problems: Sequence[str]
+    warnings: Sequence[str]
+    skips: Skips
+    at: datetime
+    until: datetime
+    past: dict[str, JobPast] = field(default_factory=dict)
+
+    def by_object(self, now: datetime) -> dict[int, _Known]:
+        """The jobs whose next moment is the same at `now`, by the identity of the job."""
+        if now.tzinfo != self.at.tzinfo or now < self.at:
+            return {}
+        utc = now.astimezone(UTC)
+        return {
+            id(each.job): each
+            for each in self.jobs
+            if each.moment is None or each.moment.astimezone(UTC) > utc
+        }
+
+
+@dataclass(eq=False)
+class JobListing(ActingView[JobList]):
+    """An `ActingView` of the jobs that have all `words` and the `kind` of the address.
+
+    Of them, it reads `most`. The actions are `pause` and `resume` of the job `id`, and `add`, which
+    adds what a `line` says.
+    """
+
+    _store: Store
+    _repositories: JobRepositories
+    _clock: Clock
+    _act_on_job: ActOnJob
+    _lines: QuickAdds
+    _watches: ExitStack = field(default_factory=ExitStack, init=False)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _kept: _Kept | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._has_changed = self._watches.enter_context(self._store.changes(*_MADE_OF))
+
+    async def look(self, asked: Mapping[str, str]) -> JobList:
+        async with self._one_at_a_time:
+            now, kept = self._clock.now(), self._kept
+            is_old = kept is None or now.astimezone(UTC) >= kept.until
+            if kept is None or is_old or self._has_changed.is_set():
+                self._has_changed.clear()
+                kept = self._kept = await asyncio.to_thread(self._read, now)
+            return await asyncio.to_thread(self._list, kept, asked, now)
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *_MADE_OF)
+
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        if action == "add":
+            answer = await self._lines.add(*(fields.get(each, "") for each in LINE_FIELDS))
+        elif action in ("pause", "resume"):
+            answer = await self._act_on_job(surface, action, {"id": fields.get("id", "")})
+        else:
+            return ViewAnswer("There is no such button here.", is_error=True)
+        self._has_changed.set()
+        return answer
+
+    async def preview(self, action: str, fields: Mapping[str, str]) -> Preview:
+        return await self._lines.preview(fields.get("line", "")) if action == "add" else Preview()
+
+    def _read(self, now: datetime) -> _Kept:
+        reports = [each.report() for each in self._repositories.by_kind.values()]
+        jobs: list[Job] = [stored.item for each in reports for stored in each.jobs]
+        before = {} if self._kept is None else self._kept.by_object(now)
+        same, known = Counter(job.spec.id for job in jobs), list[_Known]()
+        for job in jobs:
+            name, words = job.spec.id, job.spec.words
+            key = name if same[name] == 1 else f"{job.kind}:{name}"
+            one = before.get(id(job)) or _Known(
+                job, _first_moment(job, now), f"{words} {name}".casefold()
+            )
+            known.append(one._replace(key=key))
+        named = sorted(known, key=lambda each: list_order(each.job, each.moment))
+        utc, midnight = now.astimezone(UTC), midnight_after(now).astimezone(UTC)
+        coming = (each.moment.astimezone(UTC) for each in known if each.moment is not None)
+        until = min((each for each in coming if each > utc), default=midnight)
+        problems = [problem for each in reports for problem in each.problems]
+        warnings = [warning for each in reports for warning in each.warnings]
+        skips = self._store.query(lambda tx: tx.skips.get())
+        return _Kept(named, problems, warnings, skips, now, min(until, midnight))
+
+    def _list(self, kept: _Kept, asked: Mapping[str, str], now: datetime) -> JobList:
+        words, wanted = asked.get("words", ""), asked.get("kind", "")
+        kind = JobKind(wanted) if wanted in [*JobKind] else None
+        most = int(asked["most"]) if asked.get("most", "").isdecimal() else 100
+        terms = words.casefold().split()
+        fitting = [each for each in kept.jobs if all(term in each.text for term in terms)]
+        found = [each for each in fitting if kind in (None, each.job.kind)]
+        shown = found[:most]
+        unread = [each for each in shown if each.key not in kept.past]
+        if unread:
+            read = self._store.query(lambda tx: {k.key: _past(tx, k.job, now) for k in unread})
+            kept.past.update(read)
+        return JobList(
+            now,
+            [_line_of(each, kept, now) for each in shown],
+            len(found),
+            len(kept.jobs),
+            words,
+            kind,
+            kept.problems,
+            Counter(each.job.kind for each in fitting),
+            kept.warnings,
+        )
+
+
+def _first_moment(job: Job, now: datetime) -> datetime | None:
+    """The next moment, or that of a reminder which is overdue; None while it is paused."""
+    if not job.spec.enabled:
+        return None
+    zone = now.tzinfo or UTC
+    if isinstance(job, Reminder):
+        return job.due(zone)
+    return job.next_after(now, zone) if isinstance(job, Routine) else None
+
+
+def _line_of(known: _Known, kept: _Kept, now: datetime) -> JobLine:
+    job, moments, standstill = known.job, next_moments(known.job, now), ""
+    is_overdue = is_skipped = False
+    if isinstance(job, Reminder) and job.spec.enabled and not moments:
+        moments, is_overdue = (job.due(now.tzinfo or UTC),), True
+    elif isinstance(job, Routine) and job.spec.enabled:
+        is_skipped = skipped_moment(job, kept.skips, now) is not None
+        standstill = "" if moments else job.standstill
+    return JobLine(
+        known.key,
+        job.kind,
+        job.spec.owner_title or job.spec.id,
+        when_in_words(job, now),
+        moments,
+        job.spec.enabled,
+        is_overdue,
+        is_skipped,
+        standstill,
+        not job.is_plain,
+        kept.past[known.key],
+    )
+
+
+def _past(tx: Transaction, job: Job, now: datetime) -> JobPast:
+    kind, job_id = job.kind, job.spec.id
+    # The first day of a strip.
+    first = now.date() - timedelta(days=DAYS - 1)
+    begin = instant(datetime.combine(first, time.min), now.tzinfo or UTC)
+    stories: list[RunStory] = tx.ledger.stories_since(kind, job_id, begin)
+    if not stories and kind.has_moments:
+        earlier = islice(tx.ledger.moments_of(kind, job_id), _EARLIER)
+        stories = [tx.ledger.story(each) for each in earlier]
+    cost = None
+    if not job.is_plain:
+        cost = PastCosts(tx.usage.of_job(kind, job_id, now - PAST)).amount(job)
+    return JobPast([*_days(due_things(stories), now)], cost, _last(stories, now))
+
+
+def _days(things: Iterable[DueThing], now: datetime) -> Iterator[JobDay]:
+    found: dict[date, JobDay] = {}
+    for thing in things:
+        day = thing.due.astimezone(now.tzinfo).date()
+        state = DayState.LATE if thing.is_late else _STATES[thing.fate]
+        known = found.get(day)
+        if known is None or _WORST_FIRST.index(state) < _WORST_FIRST.index(known.state):
+            said = ""
+            if thing.story is not None and state in (DayState.SKIPPED, DayState.FAILED):
+                said = why(thing.story, now).partition(": ")[2]
+            found[day] = JobDay(day, state, said)
+    for ago in reversed(range(DAYS)):
+        day = now.date() - timedelta(days=ago)
+        yield found.get(day, JobDay(day))
+
+
+def _last(stories: Iterable[RunStory], now: datetime) -> LastRun | None:
+    begun = [
+        each
+        for each in stories
+        if each.state not in (None, OccurrenceState.PLANNED) and not each.occurrence.part
+    ]
+    if not begun:
+        return None
+    newest = max(begun, key=lambda each: each.fired.timestamp())
+    return LastRun(newest.fired, why(newest, now) or state_in_words(newest))
+
 
 _EMPTY = "There are no jobs yet. All that comes again, reminds you or is called will stand here."
 _HINT = "Write one line above, such as <code>stretch every weekday at 11</code>."
 _NONE_FITS = 'No job fits. <a href="/jobs">Show all jobs</a>'
-_ADD = (
-    '<form class="quick-add" data-action="add" data-previews="1" data-once="1">'
-    '<label>Add a job<input name="line" maxlength="400" autocomplete="off" '
-    'enterkeyhint="done" placeholder="stretch every weekday at 11" required></label>'
-    "<button>Add</button>"
-    '<div class="preview" aria-live="polite"></div>'
-    '<p class="problem" role="alert"></p></form>'
-)
 _LONGEST = 300
 _MOST_PROBLEMS = 5
 # A day of the strip is so wide and high; the height of its bar tells its state beside its colour.
@@ -40,14 +295,11 @@ _HEIGHTS = {
 }
 
 
-def jobs_html(listed: JobList, _: int) -> str:
+@joined_parts
+def jobs_html(listed: JobList, _: int) -> Iterator[str]:
     """The panel: a line that adds a job, a filter, and a line for each job that was read."""
-    return "".join(_parts(listed))
-
-
-def _parts(listed: JobList) -> Iterator[str]:
     yield "<h2>Jobs</h2>"
-    yield _ADD
+    yield quick_add("Add a job", "stretch every weekday at 11")
     if listed.all:
         kinds = "".join(
             f'<option value="{kind}"{" selected" if listed.kind is kind else ""}>'
@@ -69,13 +321,8 @@ def _parts(listed: JobList) -> Iterator[str]:
         return
     lines = "".join(_line(each, listed.now) for each in listed.lines)
     total = counted(listed.found, "job")
-    yield (
-        f'<section aria-labelledby="jobs-all"><h3 id="jobs-all">{total}</h3>'
-        f'<ul class="things jobs">{lines}</ul></section>'
-    )
-    left = listed.found - len(listed.lines)
-    if left > 0:
-        yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
+    yield section("jobs-all", total, f'<ul class="things jobs">{lines}</ul>')
+    yield show_more(listed.found - len(listed.lines))
 
 
 def _sentences(heading: str, found: Sequence[str]) -> str:
@@ -170,12 +417,9 @@ _OTHERS = (
 )
 
 
-def job_html(form: JobForm, _most: int) -> str:
+@joined_parts
+def job_html(form: JobForm, _: int) -> Iterator[str]:
     """The panel: what the job does and when, its buttons, its fields, and its file."""
-    return "".join(_job_parts(form))
-
-
-def _job_parts(form: JobForm) -> Iterator[str]:
     yield f'<h2><bdi class="what">{escape(visible(form.title))}</bdi></h2>'
     yield f'<p class="when">{escape(_job_when(form))}</p>'
     if form.set_by:
