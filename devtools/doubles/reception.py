@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from ollim_bot.features.today.day import DayView
 from ollim_bot.features.week.simulation import Assumptions, rehearse
 from ollim_bot.features.week.week import WeekView, week_of
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId, TurnId
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.values.about_me import AboutMe
@@ -30,7 +31,6 @@ from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.ports import (
     ChatSurface,
-    Clock,
     IncomingFile,
     IncomingMessage,
     LogChange,

@@ -33,6 +33,7 @@ from ollim_bot.features.today.day_views import DayPanel, DaySources, JobListing,
 from ollim_bot.features.today.quick_add_box import QuickAdds
 from ollim_bot.features.tool_servers.server_cards import ServerCards
 from ollim_bot.features.week.week_views import WeekPanel, WeekPlans
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import GoogleAddresses
@@ -112,7 +113,6 @@ from ollim_bot.kernel.values.ports import (
     AttachmentStore,
     Channel,
     ChatSurface,
-    Clock,
     Disk,
     Gate,
     JobRepositories,

@@ -16,6 +16,7 @@ from ollim_bot.features.about_me.known_lines import change_lines, known_lines, m
 from ollim_bot.features.money.cost_reports import costs_since
 from ollim_bot.features.runs.run_reports import CHUNK, FIRST, run_named, said_by, stories_of
 from ollim_bot.features.tasks.task_undo import TaskUndoer
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import NotFound, OllimError, WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import elapsed
@@ -63,7 +64,7 @@ from ollim_bot.kernel.values.costs import Amount, CostReport, month_start
 from ollim_bot.kernel.values.job_form import address_of
 from ollim_bot.kernel.values.occurrences import LedgerRow
 from ollim_bot.kernel.values.phrases.durations import parse_duration
-from ollim_bot.kernel.values.ports import Clock, JobRepositories, Journal, TaskList
+from ollim_bot.kernel.values.ports import JobRepositories, Journal, TaskList
 from ollim_bot.kernel.values.push import PHONE_ACTIONS, PhoneView
 from ollim_bot.kernel.values.receipts import RunFilter, RunList, RunPage, Show, usual_cost
 from ollim_bot.kernel.values.run_history import History, RunStory

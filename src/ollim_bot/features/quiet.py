@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.moments import describe, duration_in_words, elapsed, later
@@ -39,7 +39,6 @@ from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
 from ollim_bot.kernel.values.phrases.durations import parse_duration
 from ollim_bot.kernel.values.phrases.moment import is_moment, parse_moment
 from ollim_bot.kernel.values.pings import Charge
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.quiet import QUIET, QuietChoice, ended_now, is_quiet, quiet_until
 from ollim_bot.kernel.values.receipts import told_day
 from ollim_bot.kernel.values.run_history import RELEASED

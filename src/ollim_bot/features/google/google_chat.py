@@ -12,7 +12,7 @@ from uuid import uuid4
 from ollim_bot.features.google.google_values import GoogleRedirect, in_words
 from ollim_bot.features.google.login import TIMED_OUT, SignIn
 from ollim_bot.features.google.tokens import GoogleTokenStore
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
@@ -40,7 +40,6 @@ from ollim_bot.kernel.values.chat import ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer, slash_command
 from ollim_bot.kernel.values.inbox import CommandCall
 from ollim_bot.kernel.values.pasted_addresses import AddressAnswer
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.updates import PendingUpdate, owner_did
 
 _OPEN = (

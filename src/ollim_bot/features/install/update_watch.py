@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ollim_bot.features.install.releases import NotUpdatable, find_installation, newest_known
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.environment import own_command, program_path, python_places
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.orphans import passing_on
@@ -19,7 +20,6 @@ from ollim_bot.kernel.upkeep.hand_over import (
     maintenance_in_progress,
     read_update,
 )
-from ollim_bot.kernel.values.ports import Clock
 
 BEGUN = "Looking for a newer version. I say here what comes of it."
 _GOES_ON = "An update is going on already. I say here what comes of it."

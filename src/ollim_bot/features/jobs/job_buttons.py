@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from ollim_bot.features.tasks.breakdown_store import end_steps_undo
 from ollim_bot.features.tasks.task_undo import end_task_undo
 from ollim_bot.features.today.day_views import Overviews
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.logs import unless_refused
@@ -56,7 +56,7 @@ from ollim_bot.kernel.values.overviews import (
     TURN,
 )
 from ollim_bot.kernel.values.phrases.moment import parse_moment
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS, is_quiet
 from ollim_bot.kernel.values.schedule import Skips, next_moment, occurrence_at, skipped_moment
 from ollim_bot.kernel.values.taint import marked_taint, untrusted_message

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 from ollim_bot.features.today.day_views import MADE_OF, PressOn
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import (
     BadPhrase,
     ChangedMeanwhile,
@@ -58,7 +59,7 @@ from ollim_bot.kernel.values.overviews import CANCEL, PAUSE, RESUME, RUN, SKIP
 from ollim_bot.kernel.values.phrases.durations import normalized, parse_duration
 from ollim_bot.kernel.values.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.kernel.values.phrases.rhythm import Ends, bounded, parse_rhythm, split_ends
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.quiet import QuietHours
 from ollim_bot.kernel.values.repeats import (
     MOST_TIMES,

@@ -32,6 +32,7 @@ from ollim_bot.features.phone.replies import (
     is_silent,
     next_day,
 )
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import (
     BadSettings,
     DeliveryFailed,
@@ -52,7 +53,7 @@ from ollim_bot.kernel.values.channels import PushChannel
 from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.digest import OF_DIGEST
 from ollim_bot.kernel.values.due_items import DONE, SNOOZE, TAKEN
-from ollim_bot.kernel.values.ports import ChatService, Clock, MessagePart
+from ollim_bot.kernel.values.ports import ChatService, MessagePart
 from ollim_bot.kernel.values.push import KEPT_FOR_MUST, PER_DAY, Pairing, is_announced, is_pushed
 from ollim_bot.kernel.values.runtime_config import PushContent, PushWhat
 from ollim_bot.kernel.values.surface_state import PushState, day_of

@@ -17,12 +17,13 @@ from typing import NamedTuple, TypeVar
 
 from ollim_bot.features.phone.ntfy_client import MESSAGE, Event, NtfyClient, TooMany
 from ollim_bot.features.phone.push_file import PushButton
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError, Unreachable
 from ollim_bot.kernel.base.settings import PHONE
 from ollim_bot.kernel.store.steps import leave_notice, new_notice
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.ports import ChatService, Clock
+from ollim_bot.kernel.values.ports import ChatService
 from ollim_bot.kernel.values.push import KEPT_FOR_MUST, PER_DAY, Pairing
 from ollim_bot.kernel.values.surface_state import PushState
 

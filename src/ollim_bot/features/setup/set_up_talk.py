@@ -14,6 +14,7 @@ from uuid import uuid4
 from zlib import crc32
 
 from ollim_bot import __version__
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError, StorageError
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
@@ -31,7 +32,6 @@ from ollim_bot.kernel.values.changes import Changer
 from ollim_bot.kernel.values.chat import OF_GREETING, Author, ChatMessage
 from ollim_bot.kernel.values.forks import Fork
 from ollim_bot.kernel.values.inbox import OwnerMessage
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.presence import Presence
 from ollim_bot.kernel.values.quiet import QuietHours
 from ollim_bot.kernel.values.schedule import GivenNames

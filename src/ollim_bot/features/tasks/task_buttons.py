@@ -17,7 +17,7 @@ from ollim_bot.features.tasks.breakdown_store import StepWriter, ask_for_steps, 
 from ollim_bot.features.tasks.breakdowns import STEPS, TYPE_STEPS, steps_in
 from ollim_bot.features.tasks.task_lists import has_service
 from ollim_bot.features.tasks.task_undo import begin_click, end_click, withdraw_click
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import OllimError, TaskNotFound, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
@@ -33,7 +33,7 @@ from ollim_bot.kernel.values.chat import OF_CLICK, ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer, slash_command
 from ollim_bot.kernel.values.due_items import BREAK_DOWN, MOVE, UNDO
 from ollim_bot.kernel.values.inbox import CommandCall, InputId
-from ollim_bot.kernel.values.ports import Clock, IncomingMessage, TaskList
+from ollim_bot.kernel.values.ports import IncomingMessage, TaskList
 from ollim_bot.kernel.values.taint import Untrusted, marked_taint
 from ollim_bot.kernel.values.task_cards import (
     MOVE_TASKS,

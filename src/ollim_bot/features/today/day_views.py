@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ollim_bot.features.tasks.task_buttons import DueTasks
 from ollim_bot.features.today.day import DayView, day_of, gauge
 from ollim_bot.features.today.quick_add_box import QuickAdds
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import elapsed, midnight_after
@@ -63,7 +63,7 @@ from ollim_bot.kernel.values.overviews import (
     still_today,
     today_overview,
 )
-from ollim_bot.kernel.values.ports import Clock, JobRepositories, JobRepository
+from ollim_bot.kernel.values.ports import JobRepositories, JobRepository
 from ollim_bot.kernel.values.run_history import RunStory
 from ollim_bot.kernel.values.schedule import NextMoments, ScheduledJob, Skips, skipped_moment
 from ollim_bot.kernel.values.taint import Untrusted, marked_taint

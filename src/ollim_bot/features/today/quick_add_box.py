@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple, TypeVar
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import BadPhrase, DuplicateId, OllimError
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import describe
@@ -30,7 +31,7 @@ from ollim_bot.kernel.values.changes import Changer, ChangeRow, task_words
 from ollim_bot.kernel.values.jobs import Reminder, Routine
 from ollim_bot.kernel.values.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.kernel.values.phrases.rhythm import parse_rhythm
-from ollim_bot.kernel.values.ports import Clock, JobRepositories, JobRepository, TaskList
+from ollim_bot.kernel.values.ports import JobRepositories, JobRepository, TaskList
 from ollim_bot.kernel.values.quick_add import NewTask, QuickAdd, QuickLine, plain_line
 from ollim_bot.kernel.values.quiet import QuietSettings, quiet_until
 from ollim_bot.kernel.values.repeats import read_rhythm

@@ -18,6 +18,7 @@ from ollim_bot.features.week.rehearsal_difference import (
 )
 from ollim_bot.features.week.simulation import Assumptions
 from ollim_bot.features.week.week import WeekView, week_of
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import NotFound, WrongInput
 from ollim_bot.kernel.base.moments import elapsed
 from ollim_bot.kernel.store.steps import pushed_to_phone, quiet_settings
@@ -26,7 +27,7 @@ from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.answer_plans import with_plan_of
 from ollim_bot.kernel.values.calendar import CalendarCopy
 from ollim_bot.kernel.values.costs import PAST, PastCosts
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.schedule import ScheduledJob, key_of
 from ollim_bot.kernel.values.view_ports import View
 

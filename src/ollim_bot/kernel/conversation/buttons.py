@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import EventNotFound, OllimError, TaskNotFound
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
@@ -17,7 +18,7 @@ from ollim_bot.kernel.values.cards import Button
 from ollim_bot.kernel.values.chat import OF_CLICK, ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer
 from ollim_bot.kernel.values.inbox import InputId
-from ollim_bot.kernel.values.ports import Clock, IncomingMessage
+from ollim_bot.kernel.values.ports import IncomingMessage
 from ollim_bot.kernel.values.taint import Taint, Untrusted
 
 Receive = Callable[[IncomingMessage, Step[None]], Awaitable[ChatMessage]]

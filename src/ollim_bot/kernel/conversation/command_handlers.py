@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ollim_bot import __version__
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError, WrongInput
 from ollim_bot.kernel.base.ids import MessageId, SessionId
 from ollim_bot.kernel.base.moments import describe
@@ -42,7 +43,6 @@ from ollim_bot.kernel.values.permissions import Grants
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.ports import (
     AgentEngine,
-    Clock,
     IncomingMessage,
     JobRepositories,
     Status,

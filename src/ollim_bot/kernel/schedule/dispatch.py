@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import assert_never
 
-from ollim_bot.kernel.base.clock import wait_until_set, zone_of
+from ollim_bot.kernel.base.clock import Clock, wait_until_set, zone_of
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.logs import log_fields
 from ollim_bot.kernel.base.moments import elapsed
@@ -63,7 +63,6 @@ from ollim_bot.kernel.values.occurrences import (
     SkipReason,
     is_unwanted,
 )
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.quiet import quiet_until
 from ollim_bot.kernel.values.run_history import DELIVERED, HELD, PLAINLY, RunStory
 from ollim_bot.kernel.values.run_words import deeds

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from ollim_bot.kernel.base.clock import wait_until_set, zone_of
+from ollim_bot.kernel.base.clock import Clock, wait_until_set, zone_of
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.changes.job_files import JobFileChanges
@@ -41,7 +41,6 @@ from ollim_bot.kernel.values.definitions import Definition
 from ollim_bot.kernel.values.jobs import Job, Reminder, Routine
 from ollim_bot.kernel.values.notices import Notice
 from ollim_bot.kernel.values.occurrences import Occurrence
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.presence import PassedOver
 from ollim_bot.kernel.values.run_history import claiming_row
 from ollim_bot.kernel.values.schedule import (

@@ -14,8 +14,8 @@ from ollim_bot.features.runs import runs_html
 from ollim_bot.features.settings import settings_html
 from ollim_bot.features.today import day_html
 from ollim_bot.features.week import week_html
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.view_ports import ActingView, View, Views
 from ollim_bot.kernel.values.views import Preview
 from ollim_bot.surfaces.web import frames
