@@ -21,12 +21,18 @@ from ollim_bot.app.views import (
     SettingPage,
     no_heartbeat,
 )
+from ollim_bot.features.doctor.examination import DoctorCommand
 from ollim_bot.features.google.google_chat import EventButtons, EventCalendar, GoogleConnection
+from ollim_bot.features.history.sessions import SessionCommands
+from ollim_bot.features.install.update_watch import ProgramCommands
 from ollim_bot.features.jobs.job_buttons import ItemButtons, JobButtons, UndoExpiry
 from ollim_bot.features.jobs.job_forms import JobFormView
 from ollim_bot.features.keeping.restore import of_conversation
+from ollim_bot.features.money.cost_reports import CostCommands
 from ollim_bot.features.quiet import QuietCommands, QuietWatch
-from ollim_bot.features.setup.set_up_talk import Greeting, SetUpTalk
+from ollim_bot.features.runs.run_reports import RunCommands
+from ollim_bot.features.settings.setting_commands import SettingCommands
+from ollim_bot.features.setup.set_up_talk import Greeting, SetUpCommand, SetUpTalk
 from ollim_bot.features.tasks.breakdown_store import StepWriter
 from ollim_bot.features.tasks.task_buttons import BreakdownButtons, DueTasks, TaskCommands
 from ollim_bot.features.today.day_views import DayPanel, DaySources, JobListing, Overviews
@@ -50,11 +56,7 @@ from ollim_bot.kernel.conversation.chat_sessions import MainSession, conversatio
 from ollim_bot.kernel.conversation.command_handlers import (
     UNDO_CLEAR,
     ConversationCommands,
-    InquiryCommands,
     PermissionCommands,
-    ProgramCommands,
-    SessionCommands,
-    SettingCommands,
 )
 from ollim_bot.kernel.conversation.conversation import Conversation, MessageIntake
 from ollim_bot.kernel.conversation.delivery import DeliveryQueue, DeliveryQueues
@@ -396,7 +398,7 @@ class ConversationParts:
             {AddressKind.GOOGLE_REDIRECT: self.google.take, **deps.take_address},
             self.echo.undo,
             clock,
-            talk if deps.status.is_offline else None,
+            *([talk.answered] if deps.status.is_offline else []),
         )
 
     def _build_commands(self) -> None:
@@ -425,21 +427,17 @@ class ConversationParts:
         self._owners = (
             self._conversing,
             self._sessions,
-            InquiryCommands(store, clock, deps.status.price),
+            CostCommands(store, clock, deps.status.price),
+            RunCommands(store, clock),
             self._forking,
             self._settings,
             PermissionCommands(self.approvals, self._careful),
             QuietCommands(store, clock),
             self.overviews,
             self.task_commands,
-            ProgramCommands(
-                deps.doctor,
-                deps.restart,
-                deps.update,
-                deps.newer_version,
-                self._set_up,
-                self.intake.receive,
-            ),
+            ProgramCommands(deps.restart, deps.update, deps.newer_version),
+            DoctorCommand(deps.doctor),
+            SetUpCommand(self._set_up, self.intake.receive),
             HelpCommands(store, poster),
             self.google,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 from ollim_bot.features.doctor import data_checks as data
@@ -22,6 +23,8 @@ from ollim_bot.kernel.upkeep.findings import (
     repaired,
     shortened,
 )
+from ollim_bot.kernel.values.commands import slash_command
+from ollim_bot.kernel.values.inbox import CommandCall
 from ollim_bot.kernel.values.provider import Provider
 
 _LIMIT = 30.0
@@ -76,3 +79,12 @@ class BotDoctor:
 
 def _redacted(settings: Settings | None) -> Callable[[str], str]:
     return RedactingFilter(() if settings is None else settings.secrets()).redacted
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorCommand:
+    examine: Callable[[], Awaitable[str]]
+
+    @slash_command(230, "doctor", "Whether everything is as it should be, and what to do if not")
+    async def doctor(self, _: CommandCall) -> str:
+        return await self.examine()

@@ -8,18 +8,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from ollim_bot import __version__
 from ollim_bot.features.install.releases import NotUpdatable, find_installation, newest_known
 from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.environment import own_command, program_path, python_places
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.orphans import passing_on
 from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.upkeep.hand_over import (
     Phase,
     UpdateRecord,
     maintenance_in_progress,
     read_update,
 )
+from ollim_bot.kernel.values.commands import slash_command
+from ollim_bot.kernel.values.inbox import CommandCall
 
 BEGUN = "Looking for a newer version. I say here what comes of it."
 _GOES_ON = "An update is going on already. I say here what comes of it."
@@ -153,3 +157,26 @@ async def start_updater(paths: DataPaths, environ: Mapping[str, str], words: Seq
             await shell.wait()
     except OSError as refused:
         raise OllimError(f"The updater cannot be started: {refused.strerror}.") from refused
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCommands:
+    """`restart_bot` and `update_bot` are for the whole bot; `newer_version` is a known one."""
+
+    restart_bot: Callable[[], None]
+    update_bot: Callable[[], Awaitable[str]]
+    newer_version: Callable[[], Awaitable[str | None]]
+
+    @slash_command(250, "update", "Put a newer version in place, after a backup, if it works")
+    async def update(self, _: CommandCall) -> str:
+        return await self.update_bot()
+
+    @slash_command(240, "version", "Which version this is")
+    async def version(self, _: CommandCall) -> str:
+        present, newer = f"ollim-bot {__version__}", await self.newer_version()
+        return f"{present}. {newer} is there; `/update` puts it in place." if newer else present
+
+    @slash_command(260, "restart", "Stop the bot and start it again")
+    async def restart(self, _: CommandCall) -> str:
+        self.restart_bot()
+        return texts.RESTARTING

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ollim_bot.features.setup.set_up_talk import SetUpTalk
 from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
@@ -53,6 +52,8 @@ from ollim_bot.kernel.values.view_ports import Views
 
 # Answers a click on the Undo of a card that shows a change.
 Undo = Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
+# What answers a message instead of a model; None if the message is for the model.
+SetUp = Callable[[Transaction, OwnerMessage], Step[None] | None]
 
 _logger = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class MessageIntake:
         takers: Mapping[AddressKind, TakeAddress],
         undo: Undo,
         clock: Clock,
-        set_up: SetUpTalk | None = None,
+        set_up: SetUp = lambda _tx, _message: None,
     ) -> None:
         self._set_up = set_up
         self._state = state
@@ -211,7 +212,7 @@ class MessageIntake:
             item = None
             if reply_to and not (accepted.attachments or accepted.button):
                 item = answer_reply(tx, reply_to, accepted.text, accepted.surface, copy)
-            asks = self._set_up.answered(tx, accepted) if self._set_up and not item else None
+            asks = None if item else self._set_up(tx, accepted)
             is_for_agent = item is None and asks is None
             if is_for_agent:
                 tx.inbox.append(Accepted(accepted.at, accepted))
