@@ -68,7 +68,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("features.webhooks", "features.jobs"): "a webhook is a job, with the verbs of one",
     (
         "kernel.store.records",
-        "features.tasks.breakdowns",
+        "kernel.values.breakdowns",
     ): "the type of a record that is looked up by its place",
     (
         "kernel.store.transaction",
@@ -76,12 +76,12 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "the type of rows that are looked up by their place",
     (
         "kernel.store.transaction",
-        "features.webhooks.webhook_deliveries",
+        "kernel.store.webhook_deliveries",
     ): "the type of rows that are looked up by their place",
     ("kernel.tools.registry", "features.jobs.reminder_tools"): "the one list of the agent's tools",
     (
         "kernel.tools.tool_context",
-        "features.tasks.breakdown_store",
+        "kernel.changes.breakdown_store",
     ): "the tool for reminders breaks tasks down too",
     (
         "surfaces.web.panels",

@@ -33,7 +33,6 @@ from ollim_bot.features.quiet import QuietCommands, QuietWatch
 from ollim_bot.features.runs.run_reports import RunCommands
 from ollim_bot.features.settings.setting_commands import SettingCommands
 from ollim_bot.features.setup.set_up_talk import Greeting, SetUpCommand, SetUpTalk
-from ollim_bot.features.tasks.breakdown_store import StepWriter
 from ollim_bot.features.tasks.task_buttons import BreakdownButtons, DueTasks, TaskCommands
 from ollim_bot.features.today.day_views import DayPanel, DaySources, JobListing, Overviews
 from ollim_bot.features.today.quick_add_box import QuickAdds
@@ -44,6 +43,7 @@ from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import GoogleAddresses
 from ollim_bot.kernel.base.text import with_program
+from ollim_bot.kernel.changes.breakdown_store import StepWriter
 from ollim_bot.kernel.changes.change_journal import ChangeJournal
 from ollim_bot.kernel.changes.file_changes import FileChanges
 from ollim_bot.kernel.changes.item_answers import ItemAnswers

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Protocol
 from ollim_bot.features.about_me.known_lines import change_lines, known_lines, memory_files
 from ollim_bot.features.money.cost_reports import costs_since
 from ollim_bot.features.runs.run_reports import CHUNK, FIRST, run_named, said_by, stories_of
-from ollim_bot.features.tasks.task_undo import TaskUndoer
 from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import NotFound, OllimError, WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind
@@ -32,6 +31,7 @@ from ollim_bot.kernel.changes.file_changes import (
     undo_setting,
 )
 from ollim_bot.kernel.changes.item_answers import ItemAnswers
+from ollim_bot.kernel.changes.task_undo import TaskUndoer
 from ollim_bot.kernel.schedule.day_receipts import TodayReceipts, rows_about_day
 from ollim_bot.kernel.store.change_rows import newest_changes
 from ollim_bot.kernel.store.heartbeat import ReadHeartbeat

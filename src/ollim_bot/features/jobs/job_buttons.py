@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ollim_bot.features.tasks.breakdown_store import end_steps_undo
-from ollim_bot.features.tasks.task_undo import end_task_undo
 from ollim_bot.features.today.day_views import Overviews
 from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.moments import describe, describe_with_distance
+from ollim_bot.kernel.changes.breakdown_store import end_steps_undo
 from ollim_bot.kernel.changes.file_changes import acting
 from ollim_bot.kernel.changes.item_answers import ItemAnswers, end_undo
+from ollim_bot.kernel.changes.task_undo import end_task_undo
 from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.conversation.buttons import Action, refusable
 from ollim_bot.kernel.conversation.foreground import JobRuns

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.features.tasks.breakdowns import checked_steps
 from ollim_bot.features.week.rehearsal_findings import warnings
 from ollim_bot.features.week.simulation import Assumptions
 from ollim_bot.kernel.base.errors import DuplicateId, NotFound, NotStored, StorageError, WrongInput
@@ -45,6 +44,7 @@ from ollim_bot.kernel.tools.tool_context import (
     whole_of,
 )
 from ollim_bot.kernel.values.agent_caller import LOOKS, MARKED, Does, asks
+from ollim_bot.kernel.values.breakdowns import checked_steps
 from ollim_bot.kernel.values.cards import Card
 from ollim_bot.kernel.values.changes import Changer
 from ollim_bot.kernel.values.chat import Author, ChatMessage, numbered_id

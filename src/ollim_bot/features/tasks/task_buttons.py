@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
-from ollim_bot.features.tasks.breakdown_store import StepWriter, ask_for_steps, ask_for_unanswered
-from ollim_bot.features.tasks.breakdowns import STEPS, TYPE_STEPS, steps_in
 from ollim_bot.features.tasks.task_lists import has_service
-from ollim_bot.features.tasks.task_undo import begin_click, end_click, withdraw_click
 from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import OllimError, TaskNotFound, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
+from ollim_bot.kernel.changes.breakdown_store import StepWriter, ask_for_steps, ask_for_unanswered
+from ollim_bot.kernel.changes.task_undo import begin_click, end_click, withdraw_click
 from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.conversation.buttons import Action, Receive, Uses, refusable
 from ollim_bot.kernel.conversation.message_poster import MessagePoster
@@ -28,6 +27,7 @@ from ollim_bot.kernel.prompts.turn_prompts import break_down_request
 from ollim_bot.kernel.store.steps import leave_update
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.breakdowns import STEPS, TYPE_STEPS, steps_in
 from ollim_bot.kernel.values.cards import Button
 from ollim_bot.kernel.values.chat import OF_CLICK, ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer, slash_command

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.features.tasks.breakdown_store import StepWriter
 from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.changes.breakdown_store import StepWriter
 from ollim_bot.kernel.changes.item_answers import ItemAnswers
 from ollim_bot.kernel.permissions.careful import Rule
 from ollim_bot.kernel.store.store import Store
