@@ -16,10 +16,10 @@ from threading import Thread
 from typing import NamedTuple, TypeVar
 
 from ollim_bot.features.phone.ntfy_client import MESSAGE, Event, NtfyClient, TooMany
-from ollim_bot.features.phone.push_file import PushButton
 from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError, Unreachable
 from ollim_bot.kernel.base.settings import PHONE
+from ollim_bot.kernel.store.delivery_rows import PushButton
 from ollim_bot.kernel.store.steps import leave_notice, new_notice
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction

@@ -28,6 +28,7 @@ from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import elapsed, midnight_after
 from ollim_bot.kernel.conversation import sentences as texts
+from ollim_bot.kernel.conversation.buttons import PressOn
 from ollim_bot.kernel.conversation.desktop_notices import ONLY_HERE, Reach
 from ollim_bot.kernel.conversation.message_poster import MessagePoster
 from ollim_bot.kernel.schedule.day_receipts import TodayReceipts
@@ -39,7 +40,7 @@ from ollim_bot.kernel.values.calendar import CalendarCopy
 from ollim_bot.kernel.values.calendar_events import EVENT_TEXT
 from ollim_bot.kernel.values.cards import Card
 from ollim_bot.kernel.values.chat import Author, ChatMessage
-from ollim_bot.kernel.values.commands import CommandAnswer, slash_command
+from ollim_bot.kernel.values.commands import slash_command
 from ollim_bot.kernel.values.costs import PAST
 from ollim_bot.kernel.values.due_items import undo_button
 from ollim_bot.kernel.values.inbox import CommandCall
@@ -55,6 +56,7 @@ from ollim_bot.kernel.values.job_list import (
 )
 from ollim_bot.kernel.values.jobs import J, Job, Routine, list_order
 from ollim_bot.kernel.values.overviews import (
+    MADE_OF,
     Listed,
     OpenOverviews,
     ShownOverview,
@@ -70,8 +72,6 @@ from ollim_bot.kernel.values.taint import Untrusted, marked_taint
 from ollim_bot.kernel.values.view_ports import ActingView
 from ollim_bot.kernel.values.views import Preview, ViewAnswer
 
-# The records and tables that an overview is made of. The ledger has a row for each change of a job.
-MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
 _TODAY = "today"
 _ABOUT = "an overview, with text that the owner may not have written"
 
@@ -332,9 +332,6 @@ def _with(open_: OpenOverviews, kind: str, message_id: MessageId | None) -> Open
 # changed by hand in the tasks, and the channels that reach the owner.
 _MORE = frozenset({"budget", "held", "quiet", "config", "changes", "channels"})
 _ADD, _OF_LINE = "add", ("line", "reading", "key")
-
-# Presses the button with that id on a card that is no message of the log.
-PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
 
 
 class DayPanel(ActingView[DayView]):

@@ -25,6 +25,8 @@ Receive = Callable[[IncomingMessage, Step[None]], Awaitable[ChatMessage]]
 
 
 Press = Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
+# Presses the button with that id on a card that is no message of the log.
+PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
 
 _GONE = {TaskNotFound: texts.TASK_GONE, EventNotFound: texts.EVENT_GONE}
 
