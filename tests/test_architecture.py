@@ -50,9 +50,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("features.doctor", "features.sentinel"): "its checks are not declared by the feature yet",
     ("features.doctor", "features.webhooks"): "its checks are not declared by the feature yet",
     ("features.install", "features.keeping"): "an update begins with a backup",
-    ("features.jobs", "features.tasks"): "a task that is broken down is steps, which are reminders",
     ("features.jobs", "features.today"): "buttons and forms of jobs are pressed on the day",
-    ("features.jobs", "features.week"): "a job is rehearsed before it is set",
     ("features.keeping", "features.doctor"): "a restore ends with an examination",
     ("features.phone", "features.setup"): "the phone is paired by the same interview",
     ("features.sentinel", "features.install"): "a timer of the system's service starts it",
@@ -66,11 +64,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("features.today", "features.runs"): "the day ends with its receipt",
     ("features.today", "features.tasks"): "lines of the day are not declared by the feature yet",
     ("features.webhooks", "features.jobs"): "a webhook is a job, with the verbs of one",
-    ("kernel.tools.registry", "features.jobs.reminder_tools"): "the one list of the agent's tools",
-    (
-        "kernel.tools.tool_context",
-        "kernel.changes.breakdown_store",
-    ): "the tool for reminders breaks tasks down too",
     (
         "surfaces.web.panels",
         "features.jobs.jobs_html",
@@ -92,7 +85,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "features.week.week_html",
     ): "a list in the middle, to be declared by the feature",
 }
-MOST_EXCEPTIONS = 34
+MOST_EXCEPTIONS = 30
 
 ALLOWED_IMPORTERS = {
     "claude_agent_sdk": ["kernel.engine"],
@@ -322,7 +315,7 @@ def test_only_the_loader_knows_the_package_of_the_standby() -> None:
 
 
 # The values of the views that a double shows.
-SHOWN = ("features.today.day", "features.week.simulation", "features.week.week")
+SHOWN = ("features.today.day", "features.week.week")
 
 
 def test_doubles_stand_on_values_and_the_store_only() -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.features.today.day import DayView
-from ollim_bot.features.week.simulation import Assumptions, rehearse
 from ollim_bot.features.week.week import WeekView, week_of
 from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId, TurnId
@@ -43,6 +42,7 @@ from ollim_bot.kernel.values.run_history import RunStory
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.search import Search, terms_of
 from ollim_bot.kernel.values.session_list import SessionList
+from ollim_bot.kernel.values.simulation import Assumptions, rehearse
 from ollim_bot.kernel.values.view_ports import Views
 from ollim_bot.kernel.values.views import HealthReport, Preview, SettingsView, ViewAnswer
 

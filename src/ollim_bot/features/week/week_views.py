@@ -16,7 +16,6 @@ from ollim_bot.features.week.rehearsal_difference import (
     RehearsedWeek,
     rehearse_week,
 )
-from ollim_bot.features.week.simulation import Assumptions
 from ollim_bot.features.week.week import WeekView, week_of
 from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import NotFound, WrongInput
@@ -29,6 +28,7 @@ from ollim_bot.kernel.values.calendar import CalendarCopy
 from ollim_bot.kernel.values.costs import PAST, PastCosts
 from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.schedule import ScheduledJob, key_of
+from ollim_bot.kernel.values.simulation import Assumptions
 from ollim_bot.kernel.values.view_ports import View
 
 # What a rehearsal reads. The ledger has a row for each change of a job.

@@ -20,7 +20,14 @@ from ollim_bot.kernel.schedule.catch_up import (
     owed_rows,
     passed_over,
 )
-from ollim_bot.kernel.schedule.catch_up_decision import (
+from ollim_bot.kernel.schedule.dispatch import Dispatcher, DueOccurrence
+from ollim_bot.kernel.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
+from ollim_bot.kernel.schedule.ledger_records import move_skips
+from ollim_bot.kernel.schedule.scheduler import DueSource
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.store.transaction import Step, Transaction
+from ollim_bot.kernel.values.answer_plans import plan_just_passed
+from ollim_bot.kernel.values.catch_up_decision import (
     JUMPED_OVER,
     WHILE_AWAY,
     CatchUp,
@@ -29,13 +36,6 @@ from ollim_bot.kernel.schedule.catch_up_decision import (
     catch_up,
     passed_over_message,
 )
-from ollim_bot.kernel.schedule.dispatch import Dispatcher, DueOccurrence
-from ollim_bot.kernel.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
-from ollim_bot.kernel.schedule.ledger_records import move_skips
-from ollim_bot.kernel.schedule.scheduler import DueSource
-from ollim_bot.kernel.store.store import Store
-from ollim_bot.kernel.store.transaction import Step, Transaction
-from ollim_bot.kernel.values.answer_plans import plan_just_passed
 from ollim_bot.kernel.values.decision import BETWEEN_LATE_RUNS
 from ollim_bot.kernel.values.definitions import Definition
 from ollim_bot.kernel.values.jobs import Job, Reminder, Routine

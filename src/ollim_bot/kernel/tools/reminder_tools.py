@@ -9,8 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.features.week.rehearsal_findings import warnings
-from ollim_bot.features.week.simulation import Assumptions
 from ollim_bot.kernel.base.errors import DuplicateId, NotFound, NotStored, StorageError, WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import (
@@ -80,8 +78,10 @@ from ollim_bot.kernel.values.phrases.moment import moment_to_keep, parse_moment
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.ports import JobRepository, ToolAnswer, ToolCall
 from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS, quiet_until
+from ollim_bot.kernel.values.rehearsal_findings import warnings
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob
+from ollim_bot.kernel.values.simulation import Assumptions
 from ollim_bot.kernel.values.wishes import wish_from_words
 
 _MOST_MINUTES = 10 * 365 * 24 * 60

@@ -12,14 +12,6 @@ from itertools import groupby, takewhile
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from ollim_bot.features.week.simulation import (
-    Assumptions,
-    Fire,
-    Ping,
-    Rehearsal,
-    by_timing,
-    rehearse,
-)
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.moments import (
@@ -41,6 +33,14 @@ from ollim_bot.kernel.values.occurrences import OccurrenceState, SkipReason
 from ollim_bot.kernel.values.push import KEPT_FOR_MUST, PER_DAY, is_pushed
 from ollim_bot.kernel.values.runtime_config import PushWhat
 from ollim_bot.kernel.values.schedule import ScheduledJob, key_of, next_due, occurrence_at
+from ollim_bot.kernel.values.simulation import (
+    Assumptions,
+    Fire,
+    Ping,
+    Rehearsal,
+    by_timing,
+    rehearse,
+)
 
 
 class _Oddity(NamedTuple):

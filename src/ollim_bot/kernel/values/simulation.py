@@ -11,7 +11,7 @@ from heapq import heappop, heappush, merge
 from itertools import count, groupby, islice
 
 from ollim_bot.kernel.base.job_kinds import JobKey
-from ollim_bot.kernel.schedule.catch_up_decision import catch_up
+from ollim_bot.kernel.values.catch_up_decision import catch_up
 from ollim_bot.kernel.values.decision import (
     BETWEEN_LATE_RUNS,
     WITHDRAWN,
