@@ -406,9 +406,7 @@ class ConversationParts:
         deps, store, clock, state = self._deps, self._deps.store, self._deps.clock, self.state
         poster, forks, runner = self.poster, self.forks, self.runner
         day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks), deps.news)
-        self.overviews = Overviews(
-            store, deps.repositories, poster, clock, day, deps.webhook_port, deps.reach
-        )
+        self.overviews = Overviews(store, deps.repositories, poster, clock, day, deps.reach)
         skills = SkillFolder(DataPaths(deps.working_directory).skills)
         self.week_plans = WeekPlans(
             store, deps.repositories, lambda: skills.read().loaded.keys(), clock
@@ -475,7 +473,13 @@ class ConversationParts:
             self.quiet_watch,
             self._careful,
             JobButtons(
-                store, deps.repositories, poster.post, clock, self.manual_runs, self.overviews
+                store,
+                deps.repositories,
+                poster.post,
+                clock,
+                self.manual_runs,
+                self.overviews.refresh,
+                deps.webhook_port,
             ),
             self.retries,
             self.server_cards,

@@ -28,7 +28,7 @@ from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import elapsed, midnight_after
 from ollim_bot.kernel.conversation import sentences as texts
-from ollim_bot.kernel.conversation.buttons import PressOn
+from ollim_bot.kernel.conversation.buttons import Action, PressOn, refusable
 from ollim_bot.kernel.conversation.desktop_notices import ONLY_HERE, Reach
 from ollim_bot.kernel.conversation.message_poster import MessagePoster
 from ollim_bot.kernel.schedule.day_receipts import TodayReceipts
@@ -38,9 +38,9 @@ from ollim_bot.kernel.store.store import Store, Watches, changes_of
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.calendar import CalendarCopy
 from ollim_bot.kernel.values.calendar_events import EVENT_TEXT
-from ollim_bot.kernel.values.cards import Card
+from ollim_bot.kernel.values.cards import Button, Card
 from ollim_bot.kernel.values.chat import Author, ChatMessage
-from ollim_bot.kernel.values.commands import slash_command
+from ollim_bot.kernel.values.commands import CommandAnswer, slash_command
 from ollim_bot.kernel.values.costs import PAST
 from ollim_bot.kernel.values.due_items import undo_button
 from ollim_bot.kernel.values.inbox import CommandCall
@@ -49,7 +49,6 @@ from ollim_bot.kernel.values.job_list import (
     JobList,
     JobPast,
     first_moment,
-    job_card,
     line_of,
     past_of,
     since_when,
@@ -57,6 +56,7 @@ from ollim_bot.kernel.values.job_list import (
 from ollim_bot.kernel.values.jobs import J, Job, Routine, list_order
 from ollim_bot.kernel.values.overviews import (
     MADE_OF,
+    TURN,
     Listed,
     OpenOverviews,
     ShownOverview,
@@ -106,10 +106,8 @@ class Overviews:
         poster: MessagePoster,
         clock: Clock,
         day: DaySources,
-        webhook_port: int | None = None,
         reach: Reach | None = None,
     ) -> None:
-        self._webhook_port = webhook_port
         self._reach = reach or Reach()
         self._store = store
         self._day = day
@@ -122,6 +120,7 @@ class Overviews:
             "reminders": self._reminders,
             "routines": self._routines,
         }
+        self.actions: Mapping[str, Action] = {TURN: refusable(self._turn)}
 
     @slash_command(10, "today", "What waits for you, what comes, and what is done")
     async def show_today(self, call: CommandCall) -> str:
@@ -182,17 +181,17 @@ class Overviews:
                 await self._put_up(kind, MessageId(message_id), drawn)
             return bool(open_.messages)
 
-    async def turn_page(self, last: str) -> bool:
-        """Show today's overdue items after the one with that key; False if it is shown no more."""
+    async def _turn(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        """Show today's overdue items after the one with the button's key."""
         async with self._one_at_a_time:
             open_ = await self._store.read(lambda tx: tx.overviews.get())
             message_id = open_.messages.get(_TODAY)
             if message_id is None:
-                return False
-            drawing = partial(self._today, after=last)
+                return CommandAnswer(texts.BUTTON_USED, is_error=True)
+            drawing = partial(self._today, after=button.data)
             drawn = await asyncio.to_thread(drawing, self._clock.now())
             await self._put_up(_TODAY, MessageId(message_id), drawn)
-            return True
+            return CommandAnswer()
 
     async def _put_up(self, kind: str, message_id: MessageId, drawn: _Drawn) -> None:
         today = self._clock.now().date()
@@ -280,10 +279,6 @@ class Overviews:
         card = jobs_card(JobKind.ROUTINE, listed, self._skips(), now, called, calls)
         shown = [*listed.jobs, *(job for each in called.values() for job in each.jobs)]
         return _drawn_from(card, _marks(shown))
-
-    def card_of(self, job: Job) -> Card:
-        """One job with all that can be done with it. Reads from disk."""
-        return job_card(job, self._skips(), self._clock.now(), self._webhook_port)
 
     def _skips(self) -> Skips:
         return self._store.query(lambda tx: tx.skips.get())
