@@ -36,6 +36,7 @@ from bench.measure import Result, Unit, seconds
 from bench.schedule import running
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.start import SWITCH_INTERVAL
+from ollim_bot.features.week.rehearsal_findings import findings
 from ollim_bot.features.week.week_html import week_html
 from ollim_bot.features.week.week_views import KeptWeek, WeekPanel, WeekPlans
 from ollim_bot.kernel.base.clock import SystemClock
@@ -45,9 +46,8 @@ from ollim_bot.kernel.store.store import DatabaseStore
 from ollim_bot.kernel.values.cron import Cron
 from ollim_bot.kernel.values.jobs import JobSpec, Routine
 from ollim_bot.kernel.values.occurrences import Answer
-from ollim_bot.kernel.values.rehearsal_findings import DAYS, findings
 from ollim_bot.kernel.values.schedule import ScheduledJob
-from ollim_bot.kernel.values.simulation import rehearse
+from ollim_bot.kernel.values.simulation import DAYS, rehearse
 from ollim_bot.kernel.values.view_ports import Views
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.panels import PAGE, PAGES, Panels

@@ -17,13 +17,13 @@ from ollim_bot.features.week.rehearsal_difference import (
     difference,
     rehearse_week,
 )
+from ollim_bot.features.week.rehearsal_findings import findings
 from ollim_bot.kernel.base.moments import Nag
 from ollim_bot.kernel.values.costs import PastCosts
 from ollim_bot.kernel.values.cron import Cron
 from ollim_bot.kernel.values.jobs import JobSpec, Reminder, Routine
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.quiet import QuietChoice, QuietHours, QuietSettings
-from ollim_bot.kernel.values.rehearsal_findings import findings
 from ollim_bot.kernel.values.repeats import AfterDone, read_rhythm
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob, key_of, occurrence_at

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.surfaces.web.views import HOSTILE
 
+from ollim_bot.features.week.rehearsal_findings import findings
 from ollim_bot.features.week.week import WeekView, week_of
 from ollim_bot.kernel.base.moments import Nag
 from ollim_bot.kernel.values.calendar import CalendarCopy, CalendarEvent
@@ -15,7 +16,6 @@ from ollim_bot.kernel.values.costs import PastCosts
 from ollim_bot.kernel.values.jobs import JobSpec, Reminder, Routine
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.quiet import QuietHours, QuietSettings
-from ollim_bot.kernel.values.rehearsal_findings import findings
 from ollim_bot.kernel.values.repeats import AfterDone, Rhythm, read_rhythm
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob, occurrence_at

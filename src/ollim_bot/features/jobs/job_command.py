@@ -166,7 +166,7 @@ def _tell_added(
 
 def _warnings(job: Routine | Reminder, data: Data) -> Sequence[str]:
     """Warnings about a job that was just added; none if checking would take long."""
-    from ollim_bot.kernel.values.rehearsal_findings import MOST_ASKED, warnings
+    from ollim_bot.kernel.values.simulation import MOST_ASKED, warnings
 
     folders = (data.paths.routines, data.paths.reminders)
     if sum(1 for folder in folders if folder.is_dir() for _ in folder.iterdir()) > MOST_ASKED:

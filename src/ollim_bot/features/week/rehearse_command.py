@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ollim_bot.features.week.rehearsal_difference import Difference, rehearse_week
+from ollim_bot.features.week.rehearsal_findings import Finding, findings, push_days
 from ollim_bot.features.week.week import (
     DAYS,
     Forecast,
@@ -42,7 +43,6 @@ from ollim_bot.kernel.values.costs import PAST, PastCosts
 from ollim_bot.kernel.values.jobs import Routine
 from ollim_bot.kernel.values.occurrences import OccurrenceState
 from ollim_bot.kernel.values.push import KEPT_FOR_MUST, PER_DAY
-from ollim_bot.kernel.values.rehearsal_findings import Finding, findings, push_days
 from ollim_bot.kernel.values.schedule import ScheduledJob, Skips, day_of, key_of, moments_of_day
 from ollim_bot.kernel.values.simulation import Fire, Rehearsal, rehearse
 from ollim_bot.kernel.values.usage import dollars

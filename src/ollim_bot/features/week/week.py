@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import groupby
 from typing import NamedTuple
 
+from ollim_bot.features.week.rehearsal_findings import Finding, FindingKind
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.moments import (
     clock_time,
@@ -26,7 +27,6 @@ from ollim_bot.kernel.values.leave_by import moment_to_leave
 from ollim_bot.kernel.values.occurrences import SkipReason
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.quiet import QuietSettings, is_quiet, quiet_spans
-from ollim_bot.kernel.values.rehearsal_findings import Finding, FindingKind
 from ollim_bot.kernel.values.schedule import key_of
 from ollim_bot.kernel.values.simulation import Fire, Ping, Rehearsal
 

@@ -11,6 +11,7 @@ from datetime import datetime, time, timedelta
 from html import escape
 from urllib.parse import quote
 
+from ollim_bot.features.week.rehearsal_findings import FindingKind
 from ollim_bot.features.week.week import (
     MARK_MINUTES,
     MOST_MOMENTS,
@@ -33,7 +34,6 @@ from ollim_bot.kernel.base.moments import (
 from ollim_bot.kernel.base.text import counted
 from ollim_bot.kernel.values.calendar import time_words
 from ollim_bot.kernel.values.job_form import address_of
-from ollim_bot.kernel.values.rehearsal_findings import FindingKind
 from ollim_bot.surfaces.web.marked import (
     ViewPage,
     about,

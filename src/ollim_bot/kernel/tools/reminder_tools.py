@@ -78,10 +78,9 @@ from ollim_bot.kernel.values.phrases.moment import moment_to_keep, parse_moment
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.ports import JobRepository, ToolAnswer, ToolCall
 from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS, quiet_until
-from ollim_bot.kernel.values.rehearsal_findings import warnings
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob
-from ollim_bot.kernel.values.simulation import Assumptions
+from ollim_bot.kernel.values.simulation import Assumptions, warnings
 from ollim_bot.kernel.values.wishes import wish_from_words
 
 _MOST_MINUTES = 10 * 365 * 24 * 60
