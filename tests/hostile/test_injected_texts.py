@@ -29,6 +29,7 @@ from tests.terminal import SUNDAY, Terminal
 
 from ollim_bot.features.calendars.feeds import CalendarFeeds
 from ollim_bot.features.calendars.refreshing import take_calendar_address
+from ollim_bot.features.google.google_chat import deleted_card, kept_card, question_card
 from ollim_bot.features.tasks.task_buttons import tasks_card
 from ollim_bot.kernel.prompts.prompt_context import owner_prompt
 from ollim_bot.kernel.prompts.turn_prompts import (
@@ -44,7 +45,6 @@ from ollim_bot.kernel.store.data_directory import prepare_data_directory
 from ollim_bot.kernel.store.task_file import TaskFile
 from ollim_bot.kernel.values.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.kernel.values.calendar import CalendarCopy, CalendarEvent
-from ollim_bot.kernel.values.calendar_events import deleted_card, kept_card, question_card
 from ollim_bot.kernel.values.cards import Card
 from ollim_bot.kernel.values.hook_jobs import WebhookSpec
 from ollim_bot.kernel.values.jobs import JobSpec, ReportMode

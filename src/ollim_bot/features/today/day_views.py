@@ -36,8 +36,7 @@ from ollim_bot.kernel.store.heartbeat import ReadHeartbeat
 from ollim_bot.kernel.store.steps import quiet_settings
 from ollim_bot.kernel.store.store import Store, Watches, changes_of
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.calendar import CalendarCopy
-from ollim_bot.kernel.values.calendar_events import EVENT_TEXT
+from ollim_bot.kernel.values.calendar import EVENT_TEXT, CalendarCopy
 from ollim_bot.kernel.values.cards import Button, Card
 from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer, slash_command
