@@ -16,10 +16,10 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
-    "lines": 108_254,
-    "files": 431,
+    "lines": 108_243,
+    "files": 429,
     "private functions that are named once": 1402,
-    "private functions with fewer than six lines that are named once": 277,
+    "private functions with fewer than six lines that are named once": 276,
     "handlers of a storage error": 57,
     "handlers of every error": 58,
 }

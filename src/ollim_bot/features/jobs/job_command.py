@@ -155,24 +155,19 @@ def _tell_added(
         if may_be_held_back(job):
             note(HELD_BACK)
     if isinstance(job, Routine | Reminder):
-        for sentence in _warnings(job, data):
-            note(small(sentence))
+        from ollim_bot.kernel.values.simulation import MOST_ASKED, warnings
+
+        folders = (data.paths.routines, data.paths.reminders)
+        # Reading very many others would take long.
+        if sum(1 for each in folders if each.is_dir() for _ in each.iterdir()) <= MOST_ASKED:
+            others = [other for other in data.scheduled_jobs()[0] if other != job]
+            for sentence in warnings(job, others, data.assumptions()):
+                note(small(sentence))
     _caution(noun, job, data, caller)
     _note_if_bot_is_stopped(job, data)
     is_first = noun.form.kind.has_moments and is_page_only(data, caller)
     if is_first and len(noun.repository(data).all()) == 1:
         note(ONLY_THERE)
-
-
-def _warnings(job: Routine | Reminder, data: Data) -> Sequence[str]:
-    """Warnings about a job that was just added; none if checking would take long."""
-    from ollim_bot.kernel.values.simulation import MOST_ASKED, warnings
-
-    folders = (data.paths.routines, data.paths.reminders)
-    if sum(1 for folder in folders if folder.is_dir() for _ in folder.iterdir()) > MOST_ASKED:
-        return ()
-    others = [other for other in data.scheduled_jobs()[0] if other != job]
-    return warnings(job, others, data.assumptions())
 
 
 def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
