@@ -105,8 +105,7 @@ def _job_line(story: RunStory, now: datetime) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split()).removesuffix(".")
-    return shortened(line, 120)
+    return shortened(" ".join(text.split()).removesuffix("."), 120)
 
 
 class RunCommands:

@@ -148,8 +148,7 @@ class SettingCommands:
     )
     async def ping_budget(self, call: CommandCall) -> str:
         """Set the given limits and show all of them; raises `WrongInput`."""
-        arguments = call.arguments
-        now = self._clock.now()
+        arguments, now = call.arguments, self._clock.now()
 
         def after(budget: PingBudget) -> PingBudget:
             if not arguments:

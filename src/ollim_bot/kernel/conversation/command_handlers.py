@@ -205,9 +205,6 @@ class PermissionCommands:
         mode = await self._approvals.mode()
         granted = await asyncio.to_thread(self._approvals.granted)
         lines = [f"Mode: `{mode}` ({_MEANS[mode]}). It takes {', '.join(PermissionMode)}."]
-        if granted:
-            lines.append("You have allowed, until `/clear`:")
-            lines += [f"- `{pattern}`" for pattern in granted]
-        else:
-            lines.append("You have allowed nothing with 🔓.")
+        allowed = ("You have allowed, until `/clear`:", *(f"- `{each}`" for each in granted))
+        lines += allowed if granted else ["You have allowed nothing with 🔓."]
         return "\n".join(lines)

@@ -149,8 +149,7 @@ class Data:
             found = self.read(lambda tx: (tx.budget.get(), tx.config.get()))
             budget, config = found or (budget, config)
         quiet, pushes = self.read(quiet_settings), self.read(pushed_to_phone)
-        zone = zone_of(self.now)
-        return Assumptions(self.now, zone, budget, config, quiet=quiet, pushes=pushes)
+        return Assumptions(self.now, zone_of(self.now), budget, config, quiet=quiet, pushes=pushes)
 
     def _holder_of_id(self, rivals: Sequence[Job]) -> int:
         from ollim_bot.kernel.store.steps import holder_of_id
