@@ -37,8 +37,7 @@ from bench.schedule import running
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.start import SWITCH_INTERVAL
 from ollim_bot.app.surfaces import PAGES
-from ollim_bot.features.week.rehearsal_findings import DAYS, findings
-from ollim_bot.features.week.simulation import rehearse
+from ollim_bot.features.week.rehearsal_findings import findings
 from ollim_bot.features.week.week_view import KeptWeek, WeekPanel, WeekPlans, week_html
 from ollim_bot.kernel.base.clock import SystemClock
 from ollim_bot.kernel.base.paths import DataPaths
@@ -48,6 +47,7 @@ from ollim_bot.kernel.values.cron import Cron
 from ollim_bot.kernel.values.jobs import JobSpec, Routine
 from ollim_bot.kernel.values.occurrences import Answer
 from ollim_bot.kernel.values.schedule import ScheduledJob
+from ollim_bot.kernel.values.simulation import DAYS, rehearse
 from ollim_bot.kernel.values.views import Views
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.panels import PAGE, Panels

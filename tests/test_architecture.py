@@ -44,9 +44,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("features.calendars", "features.google"): "the account at Google",
     ("features.changes", "features.tasks"): "a task is taken back in its list",
     ("features.install", "features.keeping"): "an update begins with a backup",
-    ("features.jobs", "features.tasks"): "a task that is broken down is steps, which are reminders",
-    ("features.jobs", "features.today"): "buttons and forms of jobs are pressed on the day",
-    ("features.jobs", "features.week"): "a job is rehearsed before it is set",
     ("features.keeping", "features.doctor"): "a restore ends with an examination",
     ("features.sentinel", "features.install"): "a timer of the system's service starts it",
     ("features.sentinel", "features.phone"): "it sends to the phone",
@@ -311,7 +308,7 @@ def test_only_the_loader_knows_the_package_of_the_standby() -> None:
 
 
 # The values of the views that a double shows.
-SHOWN = ("features.today.day", "features.week.simulation", "features.week.week")
+SHOWN = ("features.today.day", "features.week.week")
 
 
 def test_doubles_stand_on_values_and_the_store_only() -> None:

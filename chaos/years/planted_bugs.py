@@ -91,13 +91,13 @@ NIGHT_BUGS = (
     ),
     PlantedBug(
         "what was answered is asked again",
-        "kernel/changes/item_answers.py",
+        "features/quiet.py",
         "    if not item.is_open:\n        forget",
         "    if not item.is_open:\n        return held\n        forget",
     ),
     PlantedBug(
         "what waited is let go of",
-        "kernel/changes/item_answers.py",
+        "features/quiet.py",
         "    if not item.is_open:\n        forget",
         "    if held.item:\n        forget",
     ),

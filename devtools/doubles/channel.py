@@ -15,18 +15,12 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import count
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.events import AgentEvent
-from ollim_bot.kernel.values.ports import (
-    Channel,
-    ChatService,
-    Clock,
-    MessagePart,
-    Status,
-    TurnStart,
-)
+from ollim_bot.kernel.values.ports import Channel, ChatService, MessagePart, Status, TurnStart
 
 _NEWEST = 20
 

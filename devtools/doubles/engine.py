@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from devtools.doubles.clock import ManualClock
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import SessionLost
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.values.events import (
@@ -33,7 +34,6 @@ from ollim_bot.kernel.values.events import (
     tool_label,
 )
 from ollim_bot.kernel.values.ports import (
-    Clock,
     OfferedSkill,
     Prompt,
     SessionSpec,

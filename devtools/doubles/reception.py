@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.features.today.day import DayView
-from ollim_bot.features.week.simulation import Assumptions, rehearse
 from ollim_bot.features.week.week import WeekView, week_of
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId, TurnId
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.values.about_me import AboutMe
@@ -30,7 +30,6 @@ from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.ports import (
     ChatSurface,
-    Clock,
     IncomingFile,
     IncomingMessage,
     LogChange,
@@ -43,6 +42,7 @@ from ollim_bot.kernel.values.run_history import RunStory
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.search import Search, terms_of
 from ollim_bot.kernel.values.sessions import SessionList
+from ollim_bot.kernel.values.simulation import Assumptions, rehearse
 from ollim_bot.kernel.values.views import HealthReport, Preview, SettingsView, ViewAnswer, Views
 
 COMMANDS = (

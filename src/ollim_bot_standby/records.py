@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from ollim_bot.features.keeping.restore import make_newest, put_record
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import EngineError, StorageError
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.base.logs import refusal_logged
@@ -30,7 +31,6 @@ from ollim_bot.kernel.values.events import AgentEvent, TurnEnded
 from ollim_bot.kernel.values.ports import (
     AgentEngine,
     AgentSession,
-    Clock,
     OfferedSkill,
     Prompt,
     SessionSpec,

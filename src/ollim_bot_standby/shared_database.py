@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 
 from ollim_bot.app.surfaces import Service, start_again
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.base.logs import refusal_logged
 from ollim_bot.kernel.base.settings import Settings
@@ -24,7 +25,7 @@ from ollim_bot.kernel.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.kernel.store.schema import SCHEMA
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.ports import AgentEngine, Clock, Disk, Journal
+from ollim_bot.kernel.values.ports import AgentEngine, Disk, Journal
 from ollim_bot_standby.command_server import CommandRows, CommandServer
 from ollim_bot_standby.held_lease import ASK_EVERY, boot_time
 from ollim_bot_standby.keys import key_names, note_missing

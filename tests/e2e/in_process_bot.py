@@ -27,10 +27,10 @@ from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.features.phone.ntfy_channel import NtfyChannel
 from ollim_bot.features.phone.push_file import PushFile
-from ollim_bot.kernel.base.clock import MovableClock
+from ollim_bot.kernel.base.clock import Clock, MovableClock
 from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.store.store import Store
-from ollim_bot.kernel.values.ports import Channel, Clock, OpenAttachment
+from ollim_bot.kernel.values.ports import Channel, OpenAttachment
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
 

@@ -25,12 +25,11 @@ from tests.e2e.in_process_bot import app_with
 from tests.e2e.model_engine import ModelEngine
 
 from ollim_bot.app.app import Adapters, Ending
-from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.clock import Clock, SystemClock
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.base.logs import set_up_logging
 from ollim_bot.kernel.base.loopback import allow_many_descriptors
 from ollim_bot.kernel.base.settings import Settings
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.offline.server import ModelRequest
 
 _LOOPBACK = "127.0.0.1"

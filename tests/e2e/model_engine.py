@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from devtools.doubles.engine import FakeSession
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError, SessionLost
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.engine.stream import SENTENCES
@@ -40,7 +41,6 @@ from ollim_bot.kernel.values.events import (
     tool_label,
 )
 from ollim_bot.kernel.values.ports import (
-    Clock,
     Prompt,
     SessionSpec,
     StoredSession,

@@ -24,7 +24,7 @@ from claude_agent_sdk import HookContext
 from tests.e2e.model_engine import ModelEngine, ModelSession
 from tests.hostile.canary_home import CanaryHome
 
-from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.clock import Clock, SystemClock
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.engine.bridge import Programs, hooks
 from ollim_bot.kernel.values.agent_caller import CALLED_BY, CONVERSATION, PROGRAM
@@ -38,7 +38,7 @@ from ollim_bot.kernel.values.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.kernel.values.ports import Clock, Prompt, SessionSpec, Toolset
+from ollim_bot.kernel.values.ports import Prompt, SessionSpec, Toolset
 from ollim_bot.offline.server import CallTool, ChatModel, Message, ModelRequest, Reply, Say
 from ollim_bot.surfaces.terminal.main import main
 

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 from tests.hostile.calling_engine import Arguments, CallingEngine, CallingSession
 from tests.hostile.canary_home import CanaryHome
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.values.agent_caller import PROGRAM, shell_words
-from ollim_bot.kernel.values.ports import Clock, SessionSpec, Toolset
+from ollim_bot.kernel.values.ports import SessionSpec, Toolset
 from ollim_bot.offline.server import CallTool, Message, ModelRequest, Reply
 
 _ERRAND = re.compile(r"^ERRAND (\d+)", re.MULTILINE)

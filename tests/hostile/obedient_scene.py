@@ -20,7 +20,6 @@ from tests.hostile.fence_scene import PAGE, BotScene, HomeServer, approve_server
 from tests.hostile.obedient_model import Cell, ObedientEngine
 from tests.virtual_loop import LoopClock
 
-from ollim_bot.features.webhooks.hook_requests import WebhookCall
 from ollim_bot.kernel.base.job_kinds import JobKey, JobKind
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.prompts.prompt_context import fenced
@@ -31,6 +30,7 @@ from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.agent_caller import PROGRAM
 from ollim_bot.kernel.values.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.kernel.values.cron import Cron
+from ollim_bot.kernel.values.hook_jobs import WebhookCall
 from ollim_bot.kernel.values.jobs import JobSpec, Routine
 from ollim_bot.kernel.values.occurrences import Occurrence
 from ollim_bot.kernel.values.taint import Untrusted

@@ -29,6 +29,8 @@ from tests.terminal import SUNDAY, Terminal
 
 from ollim_bot.features.calendars.feeds import CalendarFeeds
 from ollim_bot.features.calendars.refreshing import take_calendar_address
+from ollim_bot.features.google.google_chat import deleted_card, kept_card, question_card
+from ollim_bot.features.tasks.task_buttons import tasks_card
 from ollim_bot.kernel.prompts.prompt_context import owner_prompt
 from ollim_bot.kernel.prompts.turn_prompts import (
     Briefing,
@@ -43,7 +45,6 @@ from ollim_bot.kernel.store.data_directory import prepare_data_directory
 from ollim_bot.kernel.store.task_file import TaskFile
 from ollim_bot.kernel.values.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.kernel.values.calendar import CalendarCopy, CalendarEvent
-from ollim_bot.kernel.values.calendar_events import deleted_card, kept_card, question_card
 from ollim_bot.kernel.values.cards import Card
 from ollim_bot.kernel.values.hook_jobs import WebhookSpec
 from ollim_bot.kernel.values.jobs import JobSpec, ReportMode
@@ -51,7 +52,6 @@ from ollim_bot.kernel.values.overviews import today_overview
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.schedule import Skips
 from ollim_bot.kernel.values.taint import Untrusted
-from ollim_bot.kernel.values.task_cards import tasks_card
 from ollim_bot.kernel.values.tasks import Task
 from ollim_bot.kernel.values.upcoming import UpcomingSchedule
 from ollim_bot.kernel.values.webhook_data import plain_text

@@ -15,9 +15,9 @@ from tests.hostile.fence_scene import NEWS, PAGE, FenceScene
 
 from ollim_bot.features.phone.ntfy_channel import NtfyChannel
 from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.settings import NtfyAccount
 from ollim_bot.kernel.store.store import Store
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.push import Pairing
 
 TOPIC, REPLIES = "ollim-out", "ollim-in"

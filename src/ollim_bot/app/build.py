@@ -11,27 +11,34 @@ from typing import Any
 
 from ollim_bot.features.about_me.about_me_view import AboutMePage
 from ollim_bot.features.changes.changes_view import ChangesPage
+from ollim_bot.features.doctor.examination import DoctorCommand
 from ollim_bot.features.doctor.health_view import Examiner, HealthPage
 from ollim_bot.features.google.google_chat import EventButtons, EventCalendar, GoogleConnection
+from ollim_bot.features.history.sessions import SessionCommands
+from ollim_bot.features.install.updater import ProgramCommands
 from ollim_bot.features.jobs.job_buttons import ItemButtons, JobButtons, UndoExpiry
 from ollim_bot.features.jobs.job_forms import JobFormView
 from ollim_bot.features.jobs.jobs_view import JobListing
+from ollim_bot.features.money.cost_reports import CostCommands
 from ollim_bot.features.money.money_view import MoneyView
 from ollim_bot.features.quiet import QuietCommands, QuietWatch
+from ollim_bot.features.runs.run_reports import RunCommands
 from ollim_bot.features.runs.runs_view import RunListView, RunView, no_heartbeat
+from ollim_bot.features.settings.setting_commands import SettingCommands
 from ollim_bot.features.settings.settings_view import PhoneSettings, SettingPage
-from ollim_bot.features.setup.set_up_talk import Greeting, SetUpTalk
-from ollim_bot.features.tasks.breakdown_store import StepWriter
+from ollim_bot.features.setup.set_up_talk import Greeting, SetUpCommand, SetUpTalk
 from ollim_bot.features.tasks.task_buttons import BreakdownButtons, DueTasks, TaskCommands
 from ollim_bot.features.today.day_view import DayPanel
 from ollim_bot.features.today.overviews import DaySources, Overviews
 from ollim_bot.features.today.quick_add_box import QuickAdds
 from ollim_bot.features.tool_servers.server_cards import ServerCards
 from ollim_bot.features.week.week_view import WeekPanel, WeekPlans
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import GoogleAddresses
 from ollim_bot.kernel.base.text import with_program
+from ollim_bot.kernel.changes.breakdown_store import StepWriter
 from ollim_bot.kernel.changes.change_journal import ChangeJournal
 from ollim_bot.kernel.changes.file_changes import FileChanges
 from ollim_bot.kernel.changes.item_answers import ItemAnswers
@@ -44,11 +51,7 @@ from ollim_bot.kernel.conversation.chat_sessions import MainSession, conversatio
 from ollim_bot.kernel.conversation.command_handlers import (
     UNDO_CLEAR,
     ConversationCommands,
-    InquiryCommands,
     PermissionCommands,
-    ProgramCommands,
-    SessionCommands,
-    SettingCommands,
 )
 from ollim_bot.kernel.conversation.conversation import Conversation, MessageIntake
 from ollim_bot.kernel.conversation.delivery import DeliveryQueue, DeliveryQueues
@@ -108,7 +111,6 @@ from ollim_bot.kernel.values.ports import (
     AttachmentStore,
     Channel,
     ChatSurface,
-    Clock,
     Disk,
     Gate,
     JobRepositories,
@@ -400,9 +402,7 @@ class ConversationParts:
         deps, store, clock, state = self._deps, self._deps.store, self._deps.clock, self.state
         poster, forks, runner = self.poster, self.forks, self.runner
         day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks), deps.news)
-        self.overviews = Overviews(
-            store, deps.repositories, poster, clock, day, deps.webhook_port, deps.reach
-        )
+        self.overviews = Overviews(store, deps.repositories, poster, clock, day, deps.reach)
         skills = SkillFolder(DataPaths(deps.working_directory).skills)
         self.week_plans = WeekPlans(
             store, deps.repositories, lambda: skills.read().loaded.keys(), clock
@@ -421,21 +421,17 @@ class ConversationParts:
         self._owners = (
             self._conversing,
             self._sessions,
-            InquiryCommands(store, clock, deps.status.price),
+            CostCommands(store, clock, deps.status.price),
+            RunCommands(store, clock),
             self._forking,
             self._settings,
             PermissionCommands(self.approvals, self._careful),
             QuietCommands(store, clock),
             self.overviews,
             self.task_commands,
-            ProgramCommands(
-                deps.doctor,
-                deps.restart,
-                deps.update,
-                deps.newer_version,
-                self._set_up,
-                self.intake.receive,
-            ),
+            ProgramCommands(deps.restart, deps.update, deps.newer_version),
+            DoctorCommand(deps.doctor),
+            SetUpCommand(self._set_up, self.intake.receive),
             HelpCommands(store, poster),
             self.google,
         )
@@ -473,7 +469,13 @@ class ConversationParts:
             self.quiet_watch,
             self._careful,
             JobButtons(
-                store, deps.repositories, poster.post, clock, self.manual_runs, self.overviews
+                store,
+                deps.repositories,
+                poster.post,
+                clock,
+                self.manual_runs,
+                self.overviews.refresh,
+                deps.webhook_port,
             ),
             self.retries,
             self.server_cards,

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ollim_bot.kernel.base.clock import zone_of
+from ollim_bot.kernel.base.clock import Clock, zone_of
 from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.prompts.turn_prompts import build_system_prompt, read_manual
 from ollim_bot.kernel.store.data_directory import TEXTS
 from ollim_bot.kernel.store.owner_files import ProfileFiles, SubagentFiles
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.tools.registry import TOOL_LINES
-from ollim_bot.kernel.values.ports import Clock, OfferedSkill, SessionSpec
+from ollim_bot.kernel.values.ports import OfferedSkill, SessionSpec
 from ollim_bot.kernel.values.shared_files import Names
 from ollim_bot.kernel.values.skills import SkillSet
 

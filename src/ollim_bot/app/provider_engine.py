@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.kernel.base.clock import zone_of
+from ollim_bot.kernel.base.clock import Clock, zone_of
 from ollim_bot.kernel.base.errors import EngineError
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.settings import ModelChoice, Settings
@@ -21,7 +21,7 @@ from ollim_bot.kernel.engine.engine import Answered, ClaudeEngine
 from ollim_bot.kernel.engine.launcher import engine_variables, launcher, login_mark, login_status
 from ollim_bot.kernel.store.steps import change_provider
 from ollim_bot.kernel.store.store import Store
-from ollim_bot.kernel.values.ports import AgentEngine, Clock
+from ollim_bot.kernel.values.ports import AgentEngine
 from ollim_bot.kernel.values.provider import (
     OFFLINE,
     LoginStatus,

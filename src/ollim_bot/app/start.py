@@ -16,7 +16,7 @@ from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.features.phone.push_file import PushFile
 from ollim_bot.features.settings.settings_view import PhoneSettings
-from ollim_bot.kernel.base.clock import SystemClock
+from ollim_bot.kernel.base.clock import Clock, SystemClock
 from ollim_bot.kernel.base.environment import own_command, python_places
 from ollim_bot.kernel.base.errors import AlreadyRunning, OllimError
 from ollim_bot.kernel.base.logs import RedactingFilter, set_up_logging
@@ -26,7 +26,7 @@ from ollim_bot.kernel.base.settings import Settings, ntfy_account
 from ollim_bot.kernel.store.database_errors import NotLeading
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.upkeep.hand_over import note_failed_start, read_update, wait_for_switch
-from ollim_bot.kernel.values.ports import Channel, Clock, OpenAttachment
+from ollim_bot.kernel.values.ports import Channel, OpenAttachment
 from ollim_bot.kernel.values.provider import Provider
 from ollim_bot.surfaces.terminal.caller import Caller
 from ollim_bot.surfaces.terminal.printing import (

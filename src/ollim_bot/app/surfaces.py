@@ -21,7 +21,7 @@ from ollim_bot.features.settings import settings_view
 from ollim_bot.features.settings.settings_view import PhoneSettings
 from ollim_bot.features.today import day_view
 from ollim_bot.features.week import week_view
-from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.clock import Backoff, Clock
 from ollim_bot.kernel.base.errors import OllimError, StorageError
 from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.conversation import sentences as texts
@@ -30,7 +30,7 @@ from ollim_bot.kernel.conversation.notice_poster import Notices
 from ollim_bot.kernel.store.attachments.attachment_files import files_of
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.values.channels import PushChannel
-from ollim_bot.kernel.values.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
+from ollim_bot.kernel.values.ports import Channel, ChatSurface, OpenAttachment, Surface
 from ollim_bot.surfaces.web.access import BrowserKeys
 from ollim_bot.surfaces.web.api import RememberedMark
 from ollim_bot.surfaces.web.page import WebSurface

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.moments import describe, duration_in_words, elapsed, later
 from ollim_bot.kernel.base.text import counted
-from ollim_bot.kernel.changes.item_answers import release_card
+from ollim_bot.kernel.changes.item_answers import ask_by
 from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.conversation.buttons import Action, Uses, refusable
 from ollim_bot.kernel.conversation.delivery import record_fork_message
@@ -20,29 +20,40 @@ from ollim_bot.kernel.conversation.message_poster import MessagePoster
 from ollim_bot.kernel.conversation.state import ConversationState, StatusBoard
 from ollim_bot.kernel.schedule.day_receipts import receipt_for
 from ollim_bot.kernel.store.message_log import Sender
-from ollim_bot.kernel.store.steps import quiet_settings
+from ollim_bot.kernel.store.steps import forget_message, note_dropped, quiet_settings
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.cards import Button
-from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.cards import Button, Card, CardLine
+from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.commands import Argument, CommandAnswer, slash_command
 from ollim_bot.kernel.values.digest import (
     SHOW_HELD,
     TURN_PAGE,
     Digest,
+    HeldMessage,
     HeldMessages,
-    digest_message,
-    waits_for_digest,
+    line_of,
+)
+from ollim_bot.kernel.values.due_items import (
+    SNOOZE,
+    DueItem,
+    passed_card,
+    settled_card,
+    settling_buttons,
 )
 from ollim_bot.kernel.values.inbox import CommandCall
+from ollim_bot.kernel.values.item_messages import card_message
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
 from ollim_bot.kernel.values.phrases.durations import parse_duration
 from ollim_bot.kernel.values.phrases.moment import is_moment, parse_moment
 from ollim_bot.kernel.values.pings import Charge
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.quiet import QUIET, QuietChoice, ended_now, is_quiet, quiet_until
 from ollim_bot.kernel.values.receipts import told_day
-from ollim_bot.kernel.values.run_history import RELEASED
+from ollim_bot.kernel.values.run_history import NEWER_CAME, RELEASED
+from ollim_bot.kernel.values.taint import Untrusted, marked_taint
+
+_HEADLINE = "While it was quiet"
+_WITH_OTHERS = "messages that waited, some of them written after reading untrusted text"
 
 
 def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
@@ -288,3 +299,95 @@ def _as_it_is(tx: Transaction, now: datetime) -> str:
     if settings.hours is None:
         return f"It is not quiet. {_HOW_TO} {_HOW_TO_EVERY_NIGHT}"
     return f"It is not quiet now. The quiet hours are {settings.hours}. {_HOW_TO}"
+
+
+def waits_for_digest(held: HeldMessage, item: DueItem | None) -> bool:
+    """Whether it is still to be told: not if it was answered, or is asked in another place."""
+    return not held.item or (item is not None and _is_live(held, item))
+
+
+def digest_message(
+    digest: Digest, items: Mapping[str, DueItem], posted: Set[MessageId], now: datetime
+) -> ChatMessage:
+    """The digest as it is now. `items` are by their keys; `posted` are the shown messages."""
+    pages = digest.pages
+    page = min(digest.page, len(pages) - 1)
+    drawn = [_drawn_entry(each, digest, items, posted, now) for each in pages[page]]
+    left = sum(map(len, pages[page + 1 :]))
+    more = [f"+{left} more"] if left else [*filter(None, [digest.receipt])]
+    text = "\n".join([f"{_HEADLINE}:", *(f"- {line}" for line, _ in drawn), *more])
+    card = None
+    if digest.has_buttons:
+        lines = [*(CardLine(line) for line, _ in drawn), *map(CardLine, more)]
+        numbered = enumerate(drawn, 1)
+        buttons = [each._replace(line=at) for at, (_, own) in numbered for each in own]
+        if page + 1 < len(pages):
+            buttons.append(Button("Show the rest", TURN_PAGE, str(page + 1)))
+        elif len(pages) > 1:
+            buttons.append(Button("Back to the start", TURN_PAGE, "0"))
+        card = Card(_HEADLINE, lines=tuple(lines), buttons=tuple(buttons))
+    told = (entry.message.untrusted for entry in digest.entries)
+    mark = marked_taint(",".join(each.source for each in told if each is not None)).mark
+    return ChatMessage(
+        digest.id,
+        digest.at,
+        Author.BACKGROUND,
+        text,
+        card=card,
+        pings=digest.pings,
+        untrusted=Untrusted(mark, _WITH_OTHERS) if mark else None,
+    )
+
+
+def _drawn_entry(
+    entry: HeldMessage,
+    digest: Digest,
+    items: Mapping[str, DueItem],
+    posted: Set[MessageId],
+    now: datetime,
+) -> tuple[str, Sequence[Button]]:
+    """The line of the entry and its buttons."""
+    item = items.get(entry.item)
+    line = line_of(entry, digest.at)
+    if item is not None and item.answer is not None:
+        settled = settled_card(item, now)
+        has_undo = item.card == entry.message.id and entry.message.id not in posted
+        return settled.title, settled.buttons if has_undo else ()
+    if item is not None and not _is_live(entry, item):
+        return passed_card(item, entry.message.at, now).title, ()
+    if entry.message.id in posted:
+        return f"{line} (below)", ()
+    if entry.needs_own_message:
+        return line, (Button("Show", SHOW_HELD, entry.message.id),)
+    if item is not None:
+        return line, (*settling_buttons(item), Button("1 h", SNOOZE, f"{item.key}:1h"))
+    return line, ()
+
+
+def _is_live(entry: HeldMessage, item: DueItem) -> bool:
+    """Whether the entry is the newest message that asks for the item."""
+    return item.is_open and item.card == entry.message.id
+
+
+def release_card(tx: Transaction, held: HeldMessage, now: datetime) -> HeldMessage | None:
+    """What the digest tells of a message that waited; None if it is not to come.
+
+    What was answered meanwhile, or is asked in another place, is not asked again. A message that
+    asks for no item always comes.
+    """
+    if not held.item:
+        return held
+    item, message = tx.due_items.get(held.item), held.message
+    if item is None or message.id not in (item.waiting, item.card):
+        note_dropped(tx, message, NEWER_CAME)
+        return None
+    if not item.is_open:
+        forget_message(tx, item, message.id)
+        note_dropped(tx, message, NEWER_CAME if item.answer is None else "you had answered it")
+        return None
+    ask_by(tx, item, message.id)
+    time = Occurrence.parse(message.occurrence)
+    if not time.is_again:
+        return held
+    # Its words tell how long ago it was.
+    return replace(held, message=replace(card_message(item, time, now), at=message.at))

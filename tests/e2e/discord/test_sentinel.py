@@ -17,13 +17,13 @@ from tests.e2e.discord.discord_scene import DiscordScene, words
 
 from ollim_bot.features.sentinel.sentinel_file import deliveries_left
 from ollim_bot.features.sentinel.sentinel_process import Sentinel, SentinelEnvironment
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import Secret
 from ollim_bot.kernel.store.attachments.attachment_files import files_of
 from ollim_bot.kernel.store.heartbeat import HeartbeatFile
 from ollim_bot.kernel.store.questions import DATABASE
 from ollim_bot.kernel.store.store import Store
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 from ollim_bot.surfaces.terminal.main import main
 

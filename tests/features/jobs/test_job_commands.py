@@ -11,14 +11,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.kernel.conversation.scene import NOW, Scene, card_of, scene, scripted
 
-from ollim_bot.features.webhooks.hook_requests import WebhookCall
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import later
 from ollim_bot.kernel.values.cards import Card
 from ollim_bot.kernel.values.commands import CommandAnswer
 from ollim_bot.kernel.values.cron import Cron
 from ollim_bot.kernel.values.due_items import snoozed_until
-from ollim_bot.kernel.values.hook_jobs import WebhookSpec
+from ollim_bot.kernel.values.hook_jobs import WebhookCall, WebhookSpec
 from ollim_bot.kernel.values.jobs import JobSpec, Reminder, Routine
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
 from ollim_bot.kernel.values.run_history import claiming_row

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernel.values.strategies import instants, zones
 
+from ollim_bot.features.quiet import digest_message
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.kernel.values.cards import Button, Card
@@ -23,7 +24,6 @@ from ollim_bot.kernel.values.digest import (
     Digests,
     HeldMessage,
     HeldMessages,
-    digest_message,
 )
 from ollim_bot.kernel.values.due_items import DueItem
 from ollim_bot.kernel.values.item_messages import item_message

@@ -15,11 +15,11 @@ from tests.features.tasks.test_task_buttons import Cut, CutTasks, crash
 from tests.features.today.test_today import HOUR, PILLS, WATER, item, put
 from tests.kernel.conversation.scene import NOW, STATUS, Scene, scene
 
-from ollim_bot.features.tasks.breakdowns import Thing
 from ollim_bot.kernel.base.errors import SignInNeeded
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.store.task_file import TaskFile
+from ollim_bot.kernel.values.breakdowns import Thing
 from ollim_bot.kernel.values.cards import Card
 from ollim_bot.kernel.values.changes import Changer, ChangeRow
 from ollim_bot.kernel.values.commands import CommandAnswer

@@ -11,9 +11,9 @@ import pytest
 from devtools.doubles.memory import RecordingStore
 from devtools.doubles.tasks import MemoryTasks
 
-from ollim_bot.features.tasks.task_undo import TaskUndoer, begin_click, end_click
 from ollim_bot.kernel.base.errors import Unreachable
 from ollim_bot.kernel.changes.file_changes import UndoRefused
+from ollim_bot.kernel.changes.task_undo import TaskUndoer, begin_click, end_click
 from ollim_bot.kernel.values.cards import Button
 from ollim_bot.kernel.values.changes import TASK, Changer, ChangeRow, task_in, task_words
 from ollim_bot.kernel.values.task_cards import TaskStep, TaskUndo

@@ -172,7 +172,7 @@ from pathlib import Path
 from ollim_bot.kernel.values.tool_servers import ServerSpec
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.features.tool_servers.server_connection import running_program
-from ollim_bot.features.tool_servers.screening import Screen
+from ollim_bot.features.tool_servers.server_connection import Screen
 
 async def hold():
     spec = ServerSpec("odd", ("sh", "-c", "echo $$ > started; exec sleep 1000"))

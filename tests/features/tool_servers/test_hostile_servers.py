@@ -17,8 +17,8 @@ import pytest
 from tests.features.tool_servers.hostile_server import answer, listing
 from tests.patience import patience
 
-from ollim_bot.features.tool_servers.screening import LONGEST_MESSAGE
 from ollim_bot.features.tool_servers.server_connection import (
+    LONGEST_MESSAGE,
     ServerConnection,
     ServerTimeouts,
     open_connection,

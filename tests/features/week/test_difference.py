@@ -18,7 +18,6 @@ from ollim_bot.features.week.rehearsal_difference import (
     rehearse_week,
 )
 from ollim_bot.features.week.rehearsal_findings import findings
-from ollim_bot.features.week.simulation import Assumptions, Fire, rehearse
 from ollim_bot.kernel.base.moments import Nag
 from ollim_bot.kernel.values.costs import PastCosts
 from ollim_bot.kernel.values.cron import Cron
@@ -28,6 +27,7 @@ from ollim_bot.kernel.values.quiet import QuietChoice, QuietHours, QuietSettings
 from ollim_bot.kernel.values.repeats import AfterDone, read_rhythm
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob, key_of, occurrence_at
+from ollim_bot.kernel.values.simulation import Assumptions, Fire, rehearse
 from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
 
 EDITS = 100

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.features.week.rehearsal_jobs import BERLIN, HOUR, MINUTE, NOW, reminder, routine
 
-from ollim_bot.features.week.rehearsal_findings import FindingKind, findings, push_days, warnings
-from ollim_bot.features.week.simulation import Assumptions, Fire, Ping, Rehearsal, rehearse
+from ollim_bot.features.week.rehearsal_findings import FindingKind, findings, push_days
 from ollim_bot.kernel.base.moments import Nag
 from ollim_bot.kernel.values.jobs import ItemKind, Late
 from ollim_bot.kernel.values.occurrences import Occurrence, OccurrenceState, SkipReason
@@ -21,6 +20,14 @@ from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.quiet import QuietHours, QuietSettings
 from ollim_bot.kernel.values.runtime_config import PushWhat, RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob, key_of, moments_between
+from ollim_bot.kernel.values.simulation import (
+    Assumptions,
+    Fire,
+    Ping,
+    Rehearsal,
+    rehearse,
+    warnings,
+)
 
 
 def rehearsed(*jobs: ScheduledJob, now: datetime = NOW, days: int = 1, **more: Any) -> Rehearsal:

@@ -9,11 +9,11 @@ from tests.features.week.rehearsal_jobs import BERLIN, NOW, routine
 from tests.surfaces.web.weeks import full_week
 
 from ollim_bot.features.week.rehearsal_findings import findings
-from ollim_bot.features.week.simulation import Assumptions, rehearse
 from ollim_bot.features.week.week import forecast, week_of
 from ollim_bot.kernel.values.costs import PastCosts
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
+from ollim_bot.kernel.values.simulation import Assumptions, rehearse
 from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
 
 

@@ -14,8 +14,7 @@ from devtools.doubles.clock import ManualClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.kernel.base.clock import Backoff, SystemClock, wait_until_set
-from ollim_bot.kernel.values.ports import Clock
+from ollim_bot.kernel.base.clock import Backoff, Clock, SystemClock, wait_until_set
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NINE = datetime(2026, 11, 15, 9, 0)

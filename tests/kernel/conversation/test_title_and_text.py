@@ -11,12 +11,13 @@ import pytest
 from tests.terminal import Terminal
 
 from ollim_bot.features.phone.ntfy_channel import wording
+from ollim_bot.features.quiet import digest_message
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import Nag
 from ollim_bot.kernel.values.chat import ChatMessage
 from ollim_bot.kernel.values.cron import Cron
-from ollim_bot.kernel.values.digest import Digest, HeldMessage, digest_message
+from ollim_bot.kernel.values.digest import Digest, HeldMessage
 from ollim_bot.kernel.values.due_items import DueItem, open_card
 from ollim_bot.kernel.values.item_messages import card_message, item_message
 from ollim_bot.kernel.values.jobs import JobSpec, Reminder, Routine

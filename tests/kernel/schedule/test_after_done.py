@@ -22,13 +22,13 @@ from tests.kernel.schedule.test_travelling import (
     wait_for,
 )
 
-from ollim_bot.features.week.simulation import Assumptions, rehearse
 from ollim_bot.kernel.base.job_kinds import JobKey, JobKind
 from ollim_bot.kernel.store.answer_plan_rows import open_plans
 from ollim_bot.kernel.values.job_list import job_card
 from ollim_bot.kernel.values.jobs import Routine
 from ollim_bot.kernel.values.occurrences import Occurrence
 from ollim_bot.kernel.values.schedule import Skips
+from ollim_bot.kernel.values.simulation import Assumptions, rehearse
 
 DAY = timedelta(days=1)
 FIRST, SECOND = "2026-02-24T10:20:00Z", "2026-02-27T10:20:00Z"

@@ -19,6 +19,7 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine
 from tests.kernel.schedule.scene import NOW, ScheduleScene, schedule_scene
 
+from ollim_bot.features.quiet import digest_message
 from ollim_bot.kernel.base.errors import NotFound
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
@@ -27,7 +28,7 @@ from ollim_bot.kernel.changes.item_answers import ItemAnswers
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.cards import Button
 from ollim_bot.kernel.values.chat import ChatMessage
-from ollim_bot.kernel.values.digest import TURN_PAGE, digest_message
+from ollim_bot.kernel.values.digest import TURN_PAGE
 from ollim_bot.kernel.values.due_items import UNDO, DueItem
 from ollim_bot.kernel.values.occurrences import ANSWERED, Answer, Occurrence
 from ollim_bot.kernel.values.quiet import QuietChoice

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernel.conversation.background.scene import NOW, Scene, WatchedEngine, background_scene
 
-from ollim_bot.features.week.simulation import Assumptions, Fire, rehearse
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.changes.job_files import JobFileChanges
 from ollim_bot.kernel.conversation.foreground import JobRuns
@@ -27,6 +26,7 @@ from ollim_bot.kernel.values.jobs import Job, JobSpec, Reminder, Routine, is_ord
 from ollim_bot.kernel.values.occurrences import Occurrence, OccurrenceState
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.schedule import ScheduledJob, Skips, key_of, occurrence_at
+from ollim_bot.kernel.values.simulation import Assumptions, Fire, rehearse
 from ollim_bot.kernel.values.upcoming import UpcomingSchedule
 
 MINUTE = timedelta(minutes=1)

@@ -14,7 +14,7 @@ from devtools.doubles.engine import CallsTool, ScriptedEngine, ScriptedSession, 
 from tests.kernel.schedule.scene import ScheduleScene, schedule_scene
 from tests.kernel.store.files.data_directory import QuickDisk
 
-from ollim_bot.features.week.simulation import Assumptions, Fire, Ping, Rehearsal, rehearse
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.schedule.watcher import SCAN_SECONDS
 from ollim_bot.kernel.store.heartbeat import HeartbeatFile
@@ -22,9 +22,10 @@ from ollim_bot.kernel.store.steps import quiet_settings
 from ollim_bot.kernel.values.events import AgentEvent
 from ollim_bot.kernel.values.jobs import is_ordered
 from ollim_bot.kernel.values.occurrences import OccurrenceState, SkipReason
-from ollim_bot.kernel.values.ports import Clock, Prompt, SessionSpec, Toolset
+from ollim_bot.kernel.values.ports import Prompt, SessionSpec, Toolset
 from ollim_bot.kernel.values.run_history import History, RunStory
 from ollim_bot.kernel.values.schedule import ScheduledJob, Skips, key_of, occurrence_at
+from ollim_bot.kernel.values.simulation import Assumptions, Fire, Ping, Rehearsal, rehearse
 
 # The clocks of New York go forward in this night, at 7:00.
 NIGHT = datetime(2026, 3, 8, 5, 0, tzinfo=UTC)

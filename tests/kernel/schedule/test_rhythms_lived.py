@@ -20,13 +20,13 @@ from tests.kernel.schedule.simulated_machine import SimulatedMachine
 from tests.kernel.schedule.virtual_time import IdleAwareLoop
 from tests.kernel.values.test_repeats import RHYTHMS
 
-from ollim_bot.features.week.simulation import Assumptions, rehearse
 from ollim_bot.kernel.schedule.job_index import scheduled_jobs
 from ollim_bot.kernel.store.routine_format import ROUTINES
 from ollim_bot.kernel.values.ledger_check import check
 from ollim_bot.kernel.values.occurrences import LedgerRow, OccurrenceState
 from ollim_bot.kernel.values.run_history import History
 from ollim_bot.kernel.values.schedule import occurrence_at
+from ollim_bot.kernel.values.simulation import Assumptions, rehearse
 
 ZONES = tuple(
     map(

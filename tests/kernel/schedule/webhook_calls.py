@@ -7,8 +7,8 @@ from datetime import datetime
 from devtools.doubles.engine import Says
 from tests.kernel.schedule.scene import ScheduleScene
 
-from ollim_bot.features.webhooks.hook_requests import WebhookCall
 from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.hook_jobs import WebhookCall
 from ollim_bot.kernel.values.occurrences import LedgerRow
 
 HOOK = """---

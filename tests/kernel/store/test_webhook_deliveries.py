@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores import memory_stores
 
-from ollim_bot.features.webhooks.hook_requests import KEPT_FOR, Acceptance, WebhookCall
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.hook_jobs import AcceptedCall
+from ollim_bot.kernel.values.hook_jobs import KEPT_FOR, Acceptance, AcceptedCall, WebhookCall
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence, OccurrenceState
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)

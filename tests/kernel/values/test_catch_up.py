@@ -15,7 +15,7 @@ from tests.kernel.values.cron_lines import NIGHTS, Line, lines
 from tests.kernel.values.strategies import instants, reminders, routines, zones
 
 from ollim_bot.kernel.base.moments import Nag
-from ollim_bot.kernel.schedule.catch_up_decision import (
+from ollim_bot.kernel.values.catch_up_decision import (
     MOST_LISTED,
     CatchUp,
     Missed,

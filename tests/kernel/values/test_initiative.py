@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.features.week.simulation import Assumptions, Ping, rehearse
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.moments import Nag
 from ollim_bot.kernel.store.codecs.plain import plain_codec
@@ -41,6 +40,7 @@ from ollim_bot.kernel.values.pings import Charge, PingAllowed, PingBudget, charg
 from ollim_bot.kernel.values.runs import Run, RunKind, RunPolicy
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import late_rule
+from ollim_bot.kernel.values.simulation import Assumptions, Ping, rehearse
 from ollim_bot.kernel.values.taint import Taint
 from ollim_bot.kernel.values.upcoming import build_upcoming_schedule
 

@@ -16,8 +16,8 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 from tests.virtual_loop import LoopClock
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.values.chat import Attachment
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.surfaces.discord.client import DiscordConnection, use_api_url
 from ollim_bot.surfaces.discord.direct_messages import DirectMessages, LoggedInClient
 from ollim_bot.surfaces.discord.errors import EditAllowance

@@ -10,8 +10,8 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, Unreachable
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.surfaces.discord.rendering import OutgoingMessage, ReceivedMessage, RemoteFile
 
 

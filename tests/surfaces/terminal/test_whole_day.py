@@ -21,7 +21,6 @@ from tests.terminal import Terminal
 
 from ollim_bot.features.today.day import DayView, day_of, gauge
 from ollim_bot.features.week.rehearsal_difference import rehearse_week
-from ollim_bot.features.week.simulation import Assumptions
 from ollim_bot.features.week.week import WeekView, week_of
 from ollim_bot.kernel.changes.job_files import open_repositories
 from ollim_bot.kernel.values.costs import PastCosts
@@ -33,6 +32,7 @@ from ollim_bot.kernel.values.quiet import QuietSettings
 from ollim_bot.kernel.values.repeats import AfterDone, DayRule, Repeat
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob, Skips
+from ollim_bot.kernel.values.simulation import Assumptions
 from ollim_bot.offline.server import CallTool, Message, Say
 
 # Moments with what a real clock has: microseconds, and zones whose clocks change in these days.

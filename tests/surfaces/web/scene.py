@@ -13,11 +13,11 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.reception import FakeReception
 
 from ollim_bot.app.surfaces import PAGES
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import Secret
 from ollim_bot.kernel.store.attachments.attachment_files import files_of
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.surfaces.web.access import BrowserKeys, WebLimits
 from ollim_bot.surfaces.web.page import WebSurface
 

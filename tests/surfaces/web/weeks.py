@@ -9,7 +9,6 @@ from typing import Any
 from tests.surfaces.web.views import HOSTILE
 
 from ollim_bot.features.week.rehearsal_findings import findings
-from ollim_bot.features.week.simulation import Assumptions, rehearse
 from ollim_bot.features.week.week import WeekView, week_of
 from ollim_bot.kernel.base.moments import Nag
 from ollim_bot.kernel.values.calendar import CalendarCopy, CalendarEvent
@@ -20,6 +19,7 @@ from ollim_bot.kernel.values.quiet import QuietHours, QuietSettings
 from ollim_bot.kernel.values.repeats import AfterDone, Rhythm, read_rhythm
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob, occurrence_at
+from ollim_bot.kernel.values.simulation import Assumptions, rehearse
 from ollim_bot.kernel.values.usage import Price, UsageKind, UsageRow
 
 CENT = 10_000

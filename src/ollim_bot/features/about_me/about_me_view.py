@@ -11,12 +11,13 @@ from itertools import groupby
 from pathlib import PurePosixPath
 
 from ollim_bot.features.about_me.known_lines import change_lines, known_lines, memory_files
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.changes.file_changes import FileChanges
 from ollim_bot.kernel.store.store import Store, changes_of
 from ollim_bot.kernel.values.about_me import AboutMe, KnownLine
-from ollim_bot.kernel.values.ports import Clock, Journal
+from ollim_bot.kernel.values.ports import Journal
 from ollim_bot.kernel.values.views import ActingView, ViewAnswer
 from ollim_bot.surfaces.web.marked import ViewPage, about, joined_parts, section, show_more, things
 

@@ -14,7 +14,7 @@ from traceback import format_tb
 from typing import ParamSpec, Protocol, TypeVar
 
 from ollim_bot.features.calendars.feeds import CalendarFeeds
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.text import literal
 from ollim_bot.kernel.store.calendar_files import CalendarSource
@@ -26,7 +26,6 @@ from ollim_bot.kernel.values.calendar import (
     failing_words,
 )
 from ollim_bot.kernel.values.pasted_addresses import AddressAnswer
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.taint import Untrusted
 
 P = ParamSpec("P")

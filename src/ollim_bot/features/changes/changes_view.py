@@ -11,7 +11,7 @@ from html import escape
 from itertools import islice
 from pathlib import Path
 
-from ollim_bot.features.tasks.task_undo import TaskUndoer
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import describe
@@ -26,6 +26,7 @@ from ollim_bot.kernel.changes.file_changes import (
     undo_setting,
 )
 from ollim_bot.kernel.changes.item_answers import ItemAnswers
+from ollim_bot.kernel.changes.task_undo import TaskUndoer
 from ollim_bot.kernel.store.change_rows import newest_changes
 from ollim_bot.kernel.store.job_folder import read_text
 from ollim_bot.kernel.store.job_types import JOB_TYPES
@@ -50,7 +51,7 @@ from ollim_bot.kernel.values.changes import (
 )
 from ollim_bot.kernel.values.job_form import address_of
 from ollim_bot.kernel.values.occurrences import Occurrence
-from ollim_bot.kernel.values.ports import Clock, TaskList
+from ollim_bot.kernel.values.ports import TaskList
 from ollim_bot.kernel.values.run_words import address_of_run
 from ollim_bot.kernel.values.runtime_config import CONFIG_KEYS
 from ollim_bot.kernel.values.shared_files import JobFile, ProfileFile

@@ -41,8 +41,8 @@ def run(given: Given, caller: Caller) -> None:
         raise OllimError(plain(why))
     with writable(open_data(caller)) as data:
         if change.kind == TASK:
-            from ollim_bot.features.tasks.task_undo import TaskUndoer
             from ollim_bot.features.tasks.tasks_command import task_list
+            from ollim_bot.kernel.changes.task_undo import TaskUndoer
 
             undoer = TaskUndoer(task_list(data, caller), data.rows, lambda: data.now)
             show(plain(task_undone(change, undoer.undo(change, Changer.COMMAND))))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -21,6 +22,8 @@ from ollim_bot.kernel.upkeep.findings import (
     repaired,
     shortened,
 )
+from ollim_bot.kernel.values.commands import slash_command
+from ollim_bot.kernel.values.inbox import CommandCall
 from ollim_bot.kernel.values.provider import Provider
 
 _LIMIT = 30.0
@@ -83,3 +86,12 @@ class BotDoctor:
 
 def _redacted(settings: Settings | None) -> Callable[[str], str]:
     return RedactingFilter(() if settings is None else settings.secrets()).redacted
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorCommand:
+    examine: Callable[[], Awaitable[str]]
+
+    @slash_command(230, "doctor", "Whether everything is as it should be, and what to do if not")
+    async def doctor(self, _: CommandCall) -> str:
+        return await self.examine()

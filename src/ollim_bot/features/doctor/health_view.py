@@ -9,13 +9,13 @@ from datetime import datetime
 from html import escape
 from typing import Protocol
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.moments import describe, duration_in_words, elapsed
 from ollim_bot.kernel.base.settings import channel_label
 from ollim_bot.kernel.base.text import counted
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.upkeep.findings import DoctorFinding, Repair
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.views import ActingView, HealthLine, HealthReport, ViewAnswer, WayOut
 from ollim_bot.surfaces.web.marked import (
     ViewPage,

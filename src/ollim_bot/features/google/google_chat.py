@@ -6,41 +6,40 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol
 from uuid import uuid4
 
 from ollim_bot.features.google.google_values import GoogleRedirect, in_words
 from ollim_bot.features.google.login import TIMED_OUT, SignIn
 from ollim_bot.features.google.tokens import GoogleTokenStore
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
+from ollim_bot.kernel.base.moments import day_words
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import GoogleAddresses
+from ollim_bot.kernel.base.text import literal
 from ollim_bot.kernel.conversation.buttons import Action, refusable
 from ollim_bot.kernel.conversation.message_poster import MessagePoster
 from ollim_bot.kernel.conversation.notice_poster import Notices
 from ollim_bot.kernel.store.steps import leave_update
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.calendar import CalendarEvent, event_title
-from ollim_bot.kernel.values.calendar_events import (
+from ollim_bot.kernel.values.calendar import (
     EVENT_DELETE,
     EVENT_TEXT,
-    NO,
-    YES,
-    deleted_card,
-    kept_card,
-    question_card,
+    CalendarEvent,
+    event_title,
+    time_words,
 )
-from ollim_bot.kernel.values.cards import Button, Card
+from ollim_bot.kernel.values.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.kernel.values.changes import EVENT, OF_CALENDAR, Changer, ChangeRow, event_words
 from ollim_bot.kernel.values.chat import ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer, slash_command
 from ollim_bot.kernel.values.inbox import CommandCall
 from ollim_bot.kernel.values.pasted_addresses import AddressAnswer
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.updates import PendingUpdate, owner_did
 
 _OPEN = (
@@ -54,6 +53,8 @@ _REVOKED = (
     "The connection{whom} at Google was revoked or has expired. `/google-auth` connects it again; "
     "until then I cannot reach what is there."
 )
+# The data of the two buttons of the question begin with these.
+YES, NO = "yes", "no"
 
 
 class GoogleConnection:
@@ -251,3 +252,31 @@ def _show(tx: Transaction, message_id: MessageId, change: Callable[[Card], Card]
     if message is not None and message.card is not None:
         card = change(message.card)
         tx.messages.add(replace(message, card=card, text=card.text))
+
+
+def question_card(event: CalendarEvent, now: datetime) -> Card:
+    return Card(
+        "Delete this event?",
+        f"{_in_words(event, now)}\nIt cannot be brought back with its guests.",
+        color=Color.YELLOW,
+        buttons=(
+            Button("Keep it", EVENT_DELETE, f"{NO}:{event.id}"),
+            Button("Delete", EVENT_DELETE, f"{YES}:{event.id}", ButtonStyle.DANGER),
+        ),
+    )
+
+
+def deleted_card(event: CalendarEvent, now: datetime) -> Card:
+    return Card("Event deleted", _in_words(event, now))
+
+
+def kept_card(asked: Card) -> Card:
+    return Card("Event kept", asked.description.partition("\n")[0])
+
+
+def _in_words(event: CalendarEvent, now: datetime) -> str:
+    zone = now.tzinfo or UTC
+    begins = event.begins(zone).astimezone(zone).date()
+    when = f"{day_words(begins, now)}, {time_words(event, now)}"
+    # A card shows markdown, and others write titles.
+    return f"{literal(event_title(event))}, {when} ({literal(event.calendar)})"

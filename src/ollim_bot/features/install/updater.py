@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from ollim_bot import __version__
 from ollim_bot.features.install.releases import (
     InstalledProgram,
     NotUpdatable,
@@ -28,12 +29,14 @@ from ollim_bot.features.install.releases import (
 )
 from ollim_bot.features.install.service import examined_by, service_of, wait_for_heartbeat
 from ollim_bot.features.keeping.backup import write_backup
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.environment import DATABASE_URL, own_command, program_path, python_places
 from ollim_bot.kernel.base.errors import OllimError, SupervisorFailed
 from ollim_bot.kernel.base.instance import running_pid, single_instance
 from ollim_bot.kernel.base.orphans import passing_on
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.processes import parent_of
+from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.store.data_directory import remake_links
 from ollim_bot.kernel.store.questions import rows_on_server
 from ollim_bot.kernel.store.snapshot import is_written, keep_state
@@ -51,7 +54,8 @@ from ollim_bot.kernel.upkeep.hand_over import (
     resume_update,
     write_update,
 )
-from ollim_bot.kernel.values.ports import Clock
+from ollim_bot.kernel.values.commands import slash_command
+from ollim_bot.kernel.values.inbox import CommandCall
 from ollim_bot.kernel.values.presence import Version, changes_between
 
 _LOOK = 0.1
@@ -440,6 +444,29 @@ class BotUpdates:
             name = f"{record.new}: {record.reason}" if is_daily else record.began_at.isoformat()
             # At once, like what concerns a reminder: the bot was away for it.
             await self.tell(str(record), key=f"update {name}", for_reminder=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCommands:
+    """`restart_bot` and `update_bot` are for the whole bot; `newer_version` is a known one."""
+
+    restart_bot: Callable[[], None]
+    update_bot: Callable[[], Awaitable[str]]
+    newer_version: Callable[[], Awaitable[str | None]]
+
+    @slash_command(250, "update", "Put a newer version in place, after a backup, if it works")
+    async def update(self, _: CommandCall) -> str:
+        return await self.update_bot()
+
+    @slash_command(240, "version", "Which version this is")
+    async def version(self, _: CommandCall) -> str:
+        present, newer = f"ollim-bot {__version__}", await self.newer_version()
+        return f"{present}. {newer} is there; `/update` puts it in place." if newer else present
+
+    @slash_command(260, "restart", "Stop the bot and start it again")
+    async def restart(self, _: CommandCall) -> str:
+        self.restart_bot()
+        return texts.RESTARTING
 
 
 async def start_updater(paths: DataPaths, environ: Mapping[str, str], words: Sequence[str]) -> None:

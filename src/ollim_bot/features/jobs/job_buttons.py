@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ollim_bot.features.tasks.breakdown_store import end_steps_undo
-from ollim_bot.features.tasks.task_undo import end_task_undo
-from ollim_bot.features.today.overviews import Overviews
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.moments import describe, describe_with_distance
+from ollim_bot.kernel.changes.breakdown_store import end_steps_undo
 from ollim_bot.kernel.changes.file_changes import acting
 from ollim_bot.kernel.changes.item_answers import ItemAnswers, end_undo
+from ollim_bot.kernel.changes.task_undo import end_task_undo
 from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.conversation.buttons import Action, refusable
 from ollim_bot.kernel.conversation.foreground import JobRuns
@@ -42,6 +41,7 @@ from ollim_bot.kernel.values.due_items import (
     UNDO,
     snoozed_until,
 )
+from ollim_bot.kernel.values.job_list import job_card
 from ollim_bot.kernel.values.jobs import J, Job, Reminder, Routine, StoredJob
 from ollim_bot.kernel.values.occurrences import Answer
 from ollim_bot.kernel.values.overviews import (
@@ -53,10 +53,9 @@ from ollim_bot.kernel.values.overviews import (
     SHOW,
     SKIP,
     SNOOZE_JOB,
-    TURN,
 )
 from ollim_bot.kernel.values.phrases.moment import parse_moment
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS, is_quiet
 from ollim_bot.kernel.values.schedule import Skips, next_moment, occurrence_at, skipped_moment
 from ollim_bot.kernel.values.taint import marked_taint, untrusted_message
@@ -76,7 +75,10 @@ class _Done:
 
 
 class JobButtons:
-    """Answers the buttons on job cards. After a click, the card shows the changed job."""
+    """Answers the buttons on job cards. After a click, the card shows the changed job.
+
+    `refresh` draws the open overviews anew.
+    """
 
     def __init__(
         self,
@@ -85,14 +87,16 @@ class JobButtons:
         post: Post,
         clock: Clock,
         manual_runs: JobRuns,
-        overviews: Overviews,
+        refresh: Callable[[], Awaitable[object]],
+        webhook_port: int | None,
     ) -> None:
         self._store = store
         self._repositories = repositories
         self._post = post
         self._clock = clock
         self._manual_runs = manual_runs
-        self._overviews = overviews
+        self._refresh = refresh
+        self._webhook_port = webhook_port
         self.actions: Mapping[str, Action] = {
             RUN: refusable(self._run),
             SHOW: refusable(self._show),
@@ -103,7 +107,6 @@ class JobButtons:
             CANCEL: self._doing(self._cancel),
             MOVE: self._doing(self._move),
             ENSURE: self._doing(self._ensure),
-            TURN: refusable(self._turn),
         }
 
     async def _run(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
@@ -118,17 +121,13 @@ class JobButtons:
     async def _show(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """Post the card of a job on an overview, with all its buttons."""
         job = (await asyncio.to_thread(self._stored, button.data)).item
-        card = await asyncio.to_thread(self._overviews.card_of, job)
+        card = await asyncio.to_thread(self._card_of, job)
         now = self._clock.now()
         name = numbered_id(now, secrets.randbits(20))
         untrusted = untrusted_message(marked_taint(job.spec.untrusted))
         shown = ChatMessage(name, now, Author.PROGRAM, card.text, card=card, untrusted=untrusted)
         await self._post(replace(shown, in_fork=message.in_fork))
         return CommandAnswer()
-
-    async def _turn(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        is_turned = await self._overviews.turn_page(button.data)
-        return CommandAnswer() if is_turned else CommandAnswer(texts.BUTTON_USED, is_error=True)
 
     def _doing(self, do: Callable[[str], _Done]) -> Action:
         """An action that calls `do` in a thread, because `do` waits for the disk."""
@@ -149,7 +148,7 @@ class JobButtons:
     async def _show_done(self, message: ChatMessage, card: Card) -> bool:
         if message.card is None or not message.card.lines:
             await self._post(replace(message, text=card.text, card=card))
-        await self._overviews.refresh()
+        await self._refresh()
         return True
 
     def _pause(self, name: str) -> _Done:
@@ -233,8 +232,11 @@ class JobButtons:
         card = cancelled_card(job.kind, title, key if is_kept else None)
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
 
+    def _card_of(self, job: Job) -> Card:
+        return job_card(job, self._skips(), self._clock.now(), self._webhook_port)
+
     def _done(self, text: str, job: Job, *, is_left: bool = False) -> _Done:
-        return _Done(text, self._overviews.card_of(job), is_left)
+        return _Done(text, self._card_of(job), is_left)
 
     def _update(self, text: str) -> PendingUpdate:
         return owner_did(self._clock.now(), text[:1].lower() + text[1:], secrets.token_hex(4))

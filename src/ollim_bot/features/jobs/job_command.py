@@ -155,10 +155,14 @@ def _tell_added(
         if may_be_held_back(job):
             note(HELD_BACK)
     if isinstance(job, Routine | Reminder):
-        from ollim_bot.features.week.rehearse_command import warnings_of
+        from ollim_bot.kernel.values.simulation import MOST_ASKED, warnings
 
-        for sentence in warnings_of(job, data):
-            note(small(sentence))
+        folders = (data.paths.routines, data.paths.reminders)
+        # Reading very many others would take long.
+        if sum(1 for each in folders if each.is_dir() for _ in each.iterdir()) <= MOST_ASKED:
+            others = [other for other in data.scheduled_jobs()[0] if other != job]
+            for sentence in warnings(job, others, data.assumptions()):
+                note(small(sentence))
     _caution(noun, job, data, caller)
     _note_if_bot_is_stopped(job, data)
     is_first = noun.form.kind.has_moments and is_page_only(data, caller)

@@ -14,8 +14,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from ollim_bot.features.today.day_view import PressOn
-from ollim_bot.features.today.overviews import MADE_OF
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import (
     BadPhrase,
     ChangedMeanwhile,
@@ -28,6 +27,7 @@ from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.moments import length_text, parse_length
 from ollim_bot.kernel.changes.file_changes import acting
+from ollim_bot.kernel.conversation.buttons import PressOn
 from ollim_bot.kernel.store import frontmatter
 from ollim_bot.kernel.store.document import BadDocument
 from ollim_bot.kernel.store.frontmatter import CannotEdit
@@ -55,11 +55,11 @@ from ollim_bot.kernel.values.job_form import (
     when_in_words,
 )
 from ollim_bot.kernel.values.jobs import Job, JobText, Reminder, Routine
-from ollim_bot.kernel.values.overviews import CANCEL, PAUSE, RESUME, RUN, SKIP
+from ollim_bot.kernel.values.overviews import CANCEL, MADE_OF, PAUSE, RESUME, RUN, SKIP
 from ollim_bot.kernel.values.phrases.durations import normalized, parse_duration
 from ollim_bot.kernel.values.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.kernel.values.phrases.rhythm import Ends, bounded, parse_rhythm, split_ends
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.quiet import QuietHours
 from ollim_bot.kernel.values.repeats import (
     MOST_TIMES,

@@ -22,6 +22,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ollim_bot.features.today.quick_add_box import LINE_FIELDS, QuickAdds
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import describe, instant, midnight_after
 from ollim_bot.kernel.base.text import counted, shortened, visible
@@ -48,7 +49,7 @@ from ollim_bot.kernel.values.job_list import (
 )
 from ollim_bot.kernel.values.jobs import Job, Reminder, Routine, list_order
 from ollim_bot.kernel.values.occurrences import OccurrenceState
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.receipts import DueThing, Fate, due_things
 from ollim_bot.kernel.values.run_history import RunStory
 from ollim_bot.kernel.values.run_words import state_in_words, why

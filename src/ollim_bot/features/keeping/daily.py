@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from threading import Event
 
 from ollim_bot.features.keeping.backup import KEPT, incomplete, write_backup
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.presence import is_due
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 

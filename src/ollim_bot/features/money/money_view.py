@@ -10,6 +10,7 @@ from functools import partial
 from html import escape
 
 from ollim_bot.features.money.cost_reports import costs_since
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import WrongInput
 from ollim_bot.kernel.base.moments import MONTHS, WEEKDAYS, elapsed
 from ollim_bot.kernel.base.text import counted
@@ -17,7 +18,6 @@ from ollim_bot.kernel.store.store import Store, changes_of
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.costs import CONVERSATION, CostLine, CostReport, job_name, month_start
 from ollim_bot.kernel.values.phrases.durations import parse_duration
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.run_words import address_of_run
 from ollim_bot.kernel.values.usage import dollars
 from ollim_bot.kernel.values.views import View

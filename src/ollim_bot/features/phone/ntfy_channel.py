@@ -26,7 +26,8 @@ from ollim_bot.features.phone.ntfy_client import (
     TooMany,
 )
 from ollim_bot.features.phone.pairing import account_for
-from ollim_bot.features.phone.push_file import PushButton, PushFile
+from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import (
     BadSettings,
     DeliveryFailed,
@@ -38,7 +39,7 @@ from ollim_bot.kernel.base.http_exchange import HttpLimits
 from ollim_bot.kernel.base.moments import clock_time, describe
 from ollim_bot.kernel.base.settings import PHONE, NtfyAccount, Secret
 from ollim_bot.kernel.base.text import FROM_UNTRUSTED, one_line, shown_literally, visible
-from ollim_bot.kernel.store.delivery_rows import part_nonce
+from ollim_bot.kernel.store.delivery_rows import PushButton, part_nonce
 from ollim_bot.kernel.store.steps import leave_notice, new_notice
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
@@ -47,7 +48,7 @@ from ollim_bot.kernel.values.channels import PushChannel
 from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.digest import OF_DIGEST
 from ollim_bot.kernel.values.due_items import DONE, SNOOZE, TAKEN
-from ollim_bot.kernel.values.ports import ChatService, Clock, MessagePart
+from ollim_bot.kernel.values.ports import ChatService, MessagePart
 from ollim_bot.kernel.values.push import KEPT_FOR_MUST, PER_DAY, Pairing, is_announced, is_pushed
 from ollim_bot.kernel.values.runtime_config import PushContent, PushWhat
 from ollim_bot.kernel.values.surface_state import PushState, day_of

@@ -28,12 +28,12 @@ from ollim_bot.features.phone.pairing import (
     unpair,
 )
 from ollim_bot.features.phone.push_file import PushFile
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.moments import elapsed
 from ollim_bot.kernel.base.settings import PHONE, NtfyAccount, problem_with
 from ollim_bot.kernel.store.store import Store, Watches
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.push import (
     Pairing,
     PairingStatus,

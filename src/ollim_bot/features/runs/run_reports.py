@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING
 from ollim_bot.kernel.base.errors import NotFound, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.base.moments import describe
+from ollim_bot.kernel.base.text import shortened
+from ollim_bot.kernel.values.commands import slash_command
 from ollim_bot.kernel.values.costs import Amount
-from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
-from ollim_bot.kernel.values.run_history import HELD, History, RunStory, short_id_of
-from ollim_bot.kernel.values.run_words import listed
+from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.kernel.values.run_history import HELD, History, RunStory, part_in_words, short_id_of
+from ollim_bot.kernel.values.run_words import in_words, listed, reason
 from ollim_bot.kernel.values.usage import Price
 
 if TYPE_CHECKING:
+    from ollim_bot.kernel.base.clock import Clock
+    from ollim_bot.kernel.store.store import Store
     from ollim_bot.kernel.store.transaction import Transaction
+    from ollim_bot.kernel.values.inbox import CommandCall
     from ollim_bot.kernel.values.usage import UsageRow
+
 
 CHUNK = 100
 FIRST = 2**62
@@ -129,3 +136,34 @@ def used_in_words(story: RunStory) -> str:
     elif words and (price := _PRICES.get(str(facts.get("price")))):
         words.append(price)
     return ", ".join(words)
+
+
+def _job_line(story: RunStory, now: datetime) -> str:
+    name, note = _short(story.title), _short(reason(story, now))
+    state = in_words(story.state) if story.state else "begun"
+    state = "delivered" if story.is_delivered else state
+    fired = describe(story.fired.replace(second=0, microsecond=0), now)
+    by_hand = ", by hand" if story.occurrence.manual else ""
+    notes = "; ".join(each for each in (part_in_words(story.occurrence), note) if each)
+    return f"- {fired}{by_hand}: {name}, {state}" + (f" ({notes})" if notes else "")
+
+
+def _short(text: str) -> str:
+    return shortened(" ".join(text.split()).removesuffix("."), 120)
+
+
+class RunCommands:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    @slash_command(50, "runs", "What ran by itself, and what came of it")
+    async def runs(self, _: CommandCall) -> str:
+        rows = await self._store.read(lambda tx: tx.ledger.tail(400))
+        found = History.of(rows).newest_first
+        stories = [story for story in found if story.state is not OccurrenceState.PLANNED]
+        if not stories:
+            return "Nothing has run yet."
+        now = self._clock.now()
+        lines = [_job_line(story, now) for story in stories[:10]]
+        return "\n".join([*lines, "`ollim-bot runs` in a terminal shows more."])

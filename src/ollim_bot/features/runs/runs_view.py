@@ -19,6 +19,7 @@ from ollim_bot.features.runs.run_reports import (
     stories_of,
     used_in_words,
 )
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import NotFound
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import describe, duration_in_words
@@ -30,7 +31,7 @@ from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.costs import Amount
 from ollim_bot.kernel.values.job_form import address_of
 from ollim_bot.kernel.values.occurrences import LedgerRow
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.receipts import (
     COSTLY,
     RunFilter,

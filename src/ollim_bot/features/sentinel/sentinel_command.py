@@ -18,8 +18,8 @@ from ollim_bot.surfaces.terminal.terminal_data import Data, note, open_data
 if TYPE_CHECKING:
     from ollim_bot.features.sentinel.sentinel_file import Outcome, SentinelReport
     from ollim_bot.features.sentinel.sentinel_process import MakeChannel, SendingChannel
+    from ollim_bot.kernel.base.clock import Clock
     from ollim_bot.kernel.store.store import Store
-    from ollim_bot.kernel.values.ports import Clock
 
 _ABOUT = (
     "delivers what must come while the bot does not run; a timer calls it every 5 minutes. It says "

@@ -22,7 +22,6 @@ from ollim_bot.kernel.base.plain_files import SizeLimit
 from ollim_bot.kernel.base.settings import FIRST_DIRECT_CHANNEL
 from ollim_bot.kernel.changes.item_answers import add_item
 from ollim_bot.kernel.changes.job_files import remove_reminder
-from ollim_bot.kernel.schedule.catch_up_decision import claim_facts
 from ollim_bot.kernel.store.backend import Backend
 from ollim_bot.kernel.store.codecs.message_codec import MESSAGES
 from ollim_bot.kernel.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
@@ -38,6 +37,7 @@ from ollim_bot.kernel.store.file_store import (
 from ollim_bot.kernel.store.files import FileLock, OsDisk, Stamp, stamp
 from ollim_bot.kernel.store.steps import leave_notice, new_notice
 from ollim_bot.kernel.store.transaction import JobOp, Transaction
+from ollim_bot.kernel.values.catch_up_decision import claim_facts
 from ollim_bot.kernel.values.chat import ChatMessage
 from ollim_bot.kernel.values.decision import Circumstances, decide, has_to_come
 from ollim_bot.kernel.values.definitions import Armed, Definition

@@ -30,7 +30,7 @@ from ollim_bot.features.sentinel.sentinel_file import (
     take_over,
     unfinished_deliveries,
 )
-from ollim_bot.kernel.base.clock import zone_of
+from ollim_bot.kernel.base.clock import Clock, zone_of
 from ollim_bot.kernel.base.errors import AlreadyRunning, OllimError, StorageError
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.instance import running_pid, single_instance
@@ -56,7 +56,7 @@ from ollim_bot.kernel.values.definitions import holder_among
 from ollim_bot.kernel.values.due_items import DueItem, why_now
 from ollim_bot.kernel.values.item_messages import AFTER_OTHERS
 from ollim_bot.kernel.values.occurrences import Occurrence
-from ollim_bot.kernel.values.ports import Channel, Clock
+from ollim_bot.kernel.values.ports import Channel
 from ollim_bot.kernel.values.run_history import SENTINEL
 from ollim_bot.kernel.values.runtime_config import PushContent
 from ollim_bot.kernel.values.schedule import ScheduledJob, key_of, late_since

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import WrongInput
 from ollim_bot.kernel.base.moments import clock_time, describe, instant, short_clock
 from ollim_bot.kernel.store.steps import quiet_settings
@@ -17,7 +18,6 @@ from ollim_bot.kernel.store.store import Store, Watches, changes_of
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.changes import Changer
 from ollim_bot.kernel.values.costs import Amount
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.push import (
     PHONE_ACTIONS,
     PairingStatus,

@@ -6,20 +6,20 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import uuid4
 from zlib import crc32
 
 from ollim_bot import __version__
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError, StorageError
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.moments import clock_time, describe, zone_at
 from ollim_bot.kernel.base.text import with_program
-from ollim_bot.kernel.conversation.command_handlers import SET_UP
 from ollim_bot.kernel.conversation.dispatcher import HELP_BUTTON
 from ollim_bot.kernel.conversation.message_poster import MessagePoster, note_of
 from ollim_bot.kernel.store.steps import set_by_owner, store_prompts
@@ -28,14 +28,17 @@ from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot.kernel.values.answers import meaning_of
 from ollim_bot.kernel.values.cards import Button, ButtonPrompt, ButtonStyle, Card
 from ollim_bot.kernel.values.changes import Changer
-from ollim_bot.kernel.values.chat import OF_GREETING, Author, ChatMessage
+from ollim_bot.kernel.values.chat import OF_GREETING, OF_SET_UP, Author, ChatMessage
+from ollim_bot.kernel.values.commands import slash_command
 from ollim_bot.kernel.values.forks import Fork
-from ollim_bot.kernel.values.inbox import OwnerMessage
-from ollim_bot.kernel.values.ports import Clock
+from ollim_bot.kernel.values.inbox import CommandCall, InputId, OwnerMessage
+from ollim_bot.kernel.values.ports import IncomingMessage
 from ollim_bot.kernel.values.presence import Presence
 from ollim_bot.kernel.values.quiet import QuietHours
 from ollim_bot.kernel.values.schedule import GivenNames
 
+# The label of the welcome's button, which the log also shows as the owner's message.
+SET_UP = "Set up"
 _ID = re.compile(r"set-up-question-(\d)-")
 _WAITS = timedelta(hours=1)
 # Cards that the owner answered in words while a question waited.
@@ -360,3 +363,19 @@ def _of_fork(fork: Fork | None, the: str, a: str) -> str:
         return ""
     named = f"{the}he side conversation “{fork.topic}”" if fork.topic else f"{a} side conversation"
     return f" {named} is still open."
+
+
+@dataclass(frozen=True, slots=True)
+class SetUpCommand:
+    prompt: str
+    receive: Callable[[IncomingMessage], Awaitable[ChatMessage]]
+
+    @slash_command(90, "setup", "A few questions, one at a time, so that the bot knows you")
+    async def set_up(self, call: CommandCall) -> str:
+        """Ask the set-up questions, as a click on the button of the welcome does.
+
+        Returns when the prompt is accepted. Raises `OllimError` if it cannot be stored.
+        """
+        name = InputId(f"{OF_SET_UP}{uuid4().hex}")
+        await self.receive(IncomingMessage(name, call.surface, self.prompt, button=SET_UP))
+        return ""

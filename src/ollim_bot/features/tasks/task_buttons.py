@@ -12,15 +12,16 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from datetime import date
 
-from ollim_bot.features.tasks.breakdown_store import StepWriter, ask_for_steps, ask_for_unanswered
-from ollim_bot.features.tasks.breakdowns import STEPS, TYPE_STEPS, steps_in
 from ollim_bot.features.tasks.task_lists import has_service
-from ollim_bot.features.tasks.task_undo import begin_click, end_click, withdraw_click
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import OllimError, TaskNotFound, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
+from ollim_bot.kernel.base.text import counted
+from ollim_bot.kernel.changes.breakdown_store import StepWriter, ask_for_steps, ask_for_unanswered
+from ollim_bot.kernel.changes.task_undo import begin_click, end_click, withdraw_click
 from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.conversation.buttons import Action, Receive, Uses, refusable
 from ollim_bot.kernel.conversation.message_poster import MessagePoster
@@ -28,26 +29,26 @@ from ollim_bot.kernel.prompts.turn_prompts import break_down_request
 from ollim_bot.kernel.store.steps import leave_update
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.cards import Button
+from ollim_bot.kernel.values.breakdowns import STEPS, TYPE_STEPS, steps_in
+from ollim_bot.kernel.values.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
 from ollim_bot.kernel.values.chat import OF_CLICK, ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer, slash_command
-from ollim_bot.kernel.values.due_items import BREAK_DOWN, MOVE, UNDO
+from ollim_bot.kernel.values.due_items import BREAK_DOWN, MOVE, UNDO, break_down_button
 from ollim_bot.kernel.values.inbox import CommandCall, InputId
-from ollim_bot.kernel.values.ports import Clock, IncomingMessage, TaskList
+from ollim_bot.kernel.values.ports import IncomingMessage, TaskList
 from ollim_bot.kernel.values.taint import Untrusted, marked_taint
-from ollim_bot.kernel.values.task_cards import (
-    MOVE_TASKS,
-    TaskStep,
-    TaskUndo,
-    is_same,
-    line_of,
-    moved_card,
-    moved_words,
-    offer_card,
-    replaced_by_undo,
-    tasks_card,
+from ollim_bot.kernel.values.task_cards import TaskStep, TaskUndo, is_same
+from ollim_bot.kernel.values.tasks import (
+    FILE_LIST,
+    TASK,
+    TASK_DELETE,
+    TASK_DONE,
+    DeletedTask,
+    Task,
+    in_order,
+    is_due,
+    task_words,
 )
-from ollim_bot.kernel.values.tasks import FILE_LIST, TASK, TASK_DELETE, TASK_DONE, DeletedTask, Task
 from ollim_bot.kernel.values.updates import owner_did
 
 # Seconds.
@@ -58,6 +59,11 @@ _logger = logging.getLogger(__name__)
 
 # The task with this id, and the receipt if it is to be deleted.
 _Look = Callable[[str], tuple[Task, str]]
+_NOTHING = "No task is open. Tell me what you want to do, and I write it down."
+# Each has two buttons at least, and a card takes 25.
+_MOST = 12
+# Begins the data of the button, and so tells it from others that move something.
+MOVE_TASKS = f"{TASK}s"
 
 
 class TaskCommands:
@@ -367,3 +373,59 @@ class BreakdownButtons:
     async def _undo(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         is_undone = await self._writer.undo(button.data.removeprefix(f"{STEPS}:"))
         return CommandAnswer() if is_undone else CommandAnswer(texts.UNDO_OVER, is_error=True)
+
+
+def tasks_card(tasks: Sequence[Task], today: date) -> Card:
+    """The open tasks, those that are due first, with a button to tick and one to delete each."""
+    found = in_order([task for task in tasks if not task.done])
+    shown = found[:_MOST]
+    marks_file = any(task.list != FILE_LIST for task in found)
+    lines, buttons = list[CardLine](), list[Button]()
+    heading = ""
+    for number, task in enumerate(shown, 1):
+        group = "Due" if is_due(task, today) else "Later" if task.due else "No date"
+        text = task_words(task, today, marks_file=marks_file)
+        lines.append(CardLine(text, "" if group == heading else group))
+        buttons.append(Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS, line=number))
+        buttons.append(Button("Delete", TASK_DELETE, task.id, line=number))
+        # It is left out where the card has no room for it.
+        if len(shown) * 2 + number <= MOST_ON_LINES:
+            buttons.append(break_down_button(f"{TASK}:{task.id}", number))
+        heading = group
+    more = len(found) - len(shown)
+    words = f"Not shown: {more} more. `ollim-bot tasks list` shows all." if more else ""
+    return Card("Tasks", words if found else _NOTHING, lines=tuple(lines), buttons=tuple(buttons))
+
+
+def replaced_by_undo(card: Card, clicked: Button) -> tuple[Button, ...]:
+    """The buttons that a click takes away: those of its line, or the one that was clicked."""
+    if not clicked.line:
+        return (clicked,)
+    return tuple(each for each in card.buttons if each.line == clicked.line)
+
+
+def line_of(card: Card, button: Button) -> str:
+    """The text of the line that the button belongs to; empty if it belongs to the whole card."""
+    return card.lines[button.line - 1].text if 0 < button.line <= len(card.lines) else ""
+
+
+def offer_card(count: int) -> Card:
+    are = "is" if count == 1 else "are"
+    them = "it" if count == 1 else "them"
+    return Card(
+        f"Move {counted(count, 'task')} to Google?",
+        f"{counted(count, 'open task')} {are} still in tasks.md. Left there, {them} "
+        f"stay{'s' if count == 1 else ''} listed, marked (file).",
+        buttons=(
+            Button(f"Move {them}", MOVE, MOVE_TASKS, ButtonStyle.PRIMARY),
+            Button(f"Leave {them}", "dismiss"),
+        ),
+    )
+
+
+def moved_card(count: int) -> Card:
+    return Card(moved_words(count))
+
+
+def moved_words(count: int) -> str:
+    return f"{counted(count, 'task')} moved to Google" if count else "Nothing to move"

@@ -17,8 +17,9 @@ from datetime import datetime, timedelta
 from html import escape
 
 from ollim_bot.features.today.day import DayLine, DayView, PingGauge, day_of, free_stretches, gauge
-from ollim_bot.features.today.overviews import MADE_OF, DaySources
+from ollim_bot.features.today.overviews import DaySources
 from ollim_bot.features.today.quick_add_box import LINE_FIELDS, QuickAdds
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.moments import clock_time, duration_in_words, elapsed
 from ollim_bot.kernel.conversation import sentences as texts
@@ -33,7 +34,8 @@ from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer
 from ollim_bot.kernel.values.due_items import BREAK_DOWN, LET_GO, SNOOZE, undo_button
 from ollim_bot.kernel.values.job_form import address_of
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.overviews import MADE_OF
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.schedule import NextMoments, ScheduledJob
 from ollim_bot.kernel.values.views import ActingView, Preview, ViewAnswer
 from ollim_bot.surfaces.web.marked import (

@@ -10,22 +10,25 @@ from functools import partial
 from typing import NamedTuple
 
 from ollim_bot.features.tasks.task_buttons import DueTasks
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import elapsed, midnight_after
+from ollim_bot.kernel.conversation import sentences as texts
+from ollim_bot.kernel.conversation.buttons import Action, refusable
 from ollim_bot.kernel.conversation.desktop_notices import ONLY_HERE, Reach
 from ollim_bot.kernel.conversation.message_poster import MessagePoster
 from ollim_bot.kernel.store.store import Store, Watches
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.calendar import CalendarCopy
-from ollim_bot.kernel.values.calendar_events import EVENT_TEXT
-from ollim_bot.kernel.values.cards import Card
-from ollim_bot.kernel.values.commands import slash_command
+from ollim_bot.kernel.values.calendar import EVENT_TEXT, CalendarCopy
+from ollim_bot.kernel.values.cards import Button, Card
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.commands import CommandAnswer, slash_command
 from ollim_bot.kernel.values.inbox import CommandCall
-from ollim_bot.kernel.values.job_list import job_card
 from ollim_bot.kernel.values.jobs import J, Job
 from ollim_bot.kernel.values.overviews import (
+    MADE_OF,
+    TURN,
     Listed,
     OpenOverviews,
     ShownOverview,
@@ -34,12 +37,10 @@ from ollim_bot.kernel.values.overviews import (
     still_today,
     today_overview,
 )
-from ollim_bot.kernel.values.ports import Clock, JobRepositories, JobRepository
+from ollim_bot.kernel.values.ports import JobRepositories, JobRepository
 from ollim_bot.kernel.values.schedule import ScheduledJob, Skips
 from ollim_bot.kernel.values.taint import Untrusted, marked_taint
 
-# The records and tables that an overview is made of. The ledger has a row for each change of a job.
-MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
 _TODAY = "today"
 _ABOUT = "an overview, with text that the owner may not have written"
 
@@ -73,7 +74,6 @@ class Overviews:
     _poster: MessagePoster
     _clock: Clock
     _day: DaySources
-    _webhook_port: int | None = None
     _reach: Reach = field(default_factory=Reach)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -83,6 +83,7 @@ class Overviews:
             "reminders": self._reminders,
             "routines": self._routines,
         }
+        self.actions: Mapping[str, Action] = {TURN: refusable(self._turn)}
 
     @slash_command(10, "today", "What waits for you, what comes, and what is done")
     async def show_today(self, call: CommandCall) -> str:
@@ -143,17 +144,17 @@ class Overviews:
                 await self._put_up(kind, MessageId(message_id), drawn)
             return bool(open_.messages)
 
-    async def turn_page(self, last: str) -> bool:
-        """Show today's overdue items after the one with that key; False if it is shown no more."""
+    async def _turn(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        """Show today's overdue items after the one with the button's key."""
         async with self._one_at_a_time:
             open_ = await self._store.read(lambda tx: tx.overviews.get())
             message_id = open_.messages.get(_TODAY)
             if message_id is None:
-                return False
-            drawing = partial(self._today, after=last)
+                return CommandAnswer(texts.BUTTON_USED, is_error=True)
+            drawing = partial(self._today, after=button.data)
             drawn = await asyncio.to_thread(drawing, self._clock.now())
             await self._put_up(_TODAY, MessageId(message_id), drawn)
-            return True
+            return CommandAnswer()
 
     async def _put_up(self, kind: str, message_id: MessageId, drawn: _Drawn) -> None:
         today = self._clock.now().date()
@@ -241,10 +242,6 @@ class Overviews:
         card = jobs_card(JobKind.ROUTINE, listed, self._skips(), now, called, calls)
         shown = [*listed.jobs, *(job for each in called.values() for job in each.jobs)]
         return _drawn_from(card, _marks(shown))
-
-    def card_of(self, job: Job) -> Card:
-        """One job with all that can be done with it. Reads from disk."""
-        return job_card(job, self._skips(), self._clock.now(), self._webhook_port)
 
     def _skips(self) -> Skips:
         return self._store.query(lambda tx: tx.skips.get())

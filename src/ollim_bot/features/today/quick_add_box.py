@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime
 from itertools import count
 from typing import NamedTuple, TypeVar
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import BadPhrase, DuplicateId, OllimError
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import describe
@@ -32,7 +33,7 @@ from ollim_bot.kernel.values.job_form import dated
 from ollim_bot.kernel.values.jobs import Reminder, Routine
 from ollim_bot.kernel.values.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.kernel.values.phrases.rhythm import parse_rhythm
-from ollim_bot.kernel.values.ports import Clock, JobRepositories, JobRepository, TaskList
+from ollim_bot.kernel.values.ports import JobRepositories, JobRepository, TaskList
 from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS, QuietSettings, quiet_until
 from ollim_bot.kernel.values.repeats import read_rhythm
 from ollim_bot.kernel.values.surface_state import AddedLine

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.text import counted, difference, fenced, one_line
 from ollim_bot.kernel.conversation.buttons import Action, Uses, nothing
@@ -20,7 +21,6 @@ from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.cards import Button, ButtonStyle, Card, CardLine
 from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.taint import Untrusted
 from ollim_bot.kernel.values.tool_servers import (
     SERVER_RECORD,

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Protocol, TypeVar
 
-from ollim_bot.kernel.base.clock import Backoff, wait_until_set
+from ollim_bot.kernel.base.clock import Backoff, Clock, wait_until_set
 from ollim_bot.kernel.base.errors import ToolServerFailed
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.paths import DataPaths
@@ -33,7 +33,7 @@ from ollim_bot.kernel.upkeep.findings import (
     warned,
 )
 from ollim_bot.kernel.values.permissions import Pattern
-from ollim_bot.kernel.values.ports import Clock, Tool, ToolAnswer
+from ollim_bot.kernel.values.ports import Tool, ToolAnswer
 from ollim_bot.kernel.values.taint import Untrusted
 from ollim_bot.kernel.values.tool_servers import (
     SERVER_RECORD,

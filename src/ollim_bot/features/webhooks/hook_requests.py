@@ -9,46 +9,17 @@ import hmac
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ollim_bot.kernel.base.job_kinds import JobKind
-from ollim_bot.kernel.values.hook_jobs import WebhookAuth, WebhookSpec
+from ollim_bot.kernel.values.hook_jobs import WebhookAuth, WebhookCall, WebhookSpec
 from ollim_bot.kernel.values.jobs import list_names
 from ollim_bot.kernel.values.webhook_data import pointer_parts
 
 if TYPE_CHECKING:
-    from ollim_bot.kernel.values.occurrences import Occurrence
+    pass
 
 LARGEST_BODY = 1024 * 1024
-# For so long the same call is known again.
-KEPT_FOR = timedelta(days=7)
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookCall:
-    """A call that may be accepted. `key` is the same for the same call, and for no other.
-
-    `name` stands in the occurrence's id; `token`, which is new for each request, makes the id
-    unique where the name is used up.
-    """
-
-    hook: str
-    title: str
-    key: str
-    name: str
-    token: str
-    fields: Mapping[str, object]
-    kind: JobKind = JobKind.WEBHOOK
-
-
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """The occurrence of a call; `is_new` is False for the same call again."""
-
-    occurrence: Occurrence
-    is_new: bool
 
 
 def read_object(body: bytes) -> dict[str, Any] | None:

@@ -17,9 +17,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from ollim_bot.features.webhooks.hook_requests import (
-    Acceptance,
     RawRequest,
-    WebhookCall,
     call_of,
     claimed_ways,
     is_wanted,
@@ -28,13 +26,13 @@ from ollim_bot.features.webhooks.hook_requests import (
     proof_in,
     read_object,
 )
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.base.logs import log_fields
 from ollim_bot.kernel.base.text import shortened
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
-from ollim_bot.kernel.values.hook_jobs import WebhookAuth, WebhookSpec
-from ollim_bot.kernel.values.ports import Clock
+from ollim_bot.kernel.values.hook_jobs import Acceptance, WebhookAuth, WebhookCall, WebhookSpec
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.webhook_data import complete_schema
 

@@ -18,6 +18,7 @@ from ollim_bot.features.webhooks.reception import (
     CallAcceptor,
     WebhookReception,
 )
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.job_kinds import JobKey, JobKind
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.loopback import Connections, serving
@@ -25,7 +26,6 @@ from ollim_bot.kernel.base.settings import Settings
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.values.hook_jobs import WebhookSpec
 from ollim_bot.kernel.values.jobs import Job
-from ollim_bot.kernel.values.ports import Clock
 
 _logger = logging.getLogger(__name__)
 

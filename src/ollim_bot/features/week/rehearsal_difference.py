@@ -8,8 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from heapq import merge
 
-from ollim_bot.features.week.rehearsal_findings import DAYS, Finding, FindingKind, findings
-from ollim_bot.features.week.simulation import (
+from ollim_bot.features.week.rehearsal_findings import Finding, FindingKind, findings
+from ollim_bot.kernel.base.job_kinds import JobKey
+from ollim_bot.kernel.base.moments import clock_time, short_day
+from ollim_bot.kernel.base.text import counted
+from ollim_bot.kernel.values.costs import PastCosts
+from ollim_bot.kernel.values.occurrences import OccurrenceState
+from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS
+from ollim_bot.kernel.values.schedule import ScheduledJob, key_of
+from ollim_bot.kernel.values.simulation import (
+    DAYS,
     MOST_FIRES,
     Assumptions,
     Fire,
@@ -20,13 +28,6 @@ from ollim_bot.features.week.simulation import (
     coming,
     rehearse,
 )
-from ollim_bot.kernel.base.job_kinds import JobKey
-from ollim_bot.kernel.base.moments import clock_time, short_day
-from ollim_bot.kernel.base.text import counted
-from ollim_bot.kernel.values.costs import PastCosts
-from ollim_bot.kernel.values.occurrences import OccurrenceState
-from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS
-from ollim_bot.kernel.values.schedule import ScheduledJob, key_of
 from ollim_bot.kernel.values.usage import dollars
 
 NOTHING_CHANGES = "Changes nothing in the coming week."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -12,18 +12,9 @@ from itertools import groupby, takewhile
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from ollim_bot.features.week.simulation import (
-    Assumptions,
-    Fire,
-    Ping,
-    Rehearsal,
-    by_timing,
-    rehearse,
-)
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.moments import (
-    WEEKDAYS,
     clock_change,
     clock_time,
     describe,
@@ -32,15 +23,16 @@ from ollim_bot.kernel.base.moments import (
     offset_at,
     short_day,
 )
-from ollim_bot.kernel.base.text import counted, joined
+from ollim_bot.kernel.base.text import counted
 from ollim_bot.kernel.values.cards import Card
 from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.digest import OF_DIGEST
-from ollim_bot.kernel.values.jobs import Late, Routine, is_ordered, list_names
+from ollim_bot.kernel.values.jobs import Late, Routine, list_names
 from ollim_bot.kernel.values.occurrences import OccurrenceState, SkipReason
 from ollim_bot.kernel.values.push import KEPT_FOR_MUST, PER_DAY, is_pushed
 from ollim_bot.kernel.values.runtime_config import PushWhat
-from ollim_bot.kernel.values.schedule import ScheduledJob, key_of, next_due, occurrence_at
+from ollim_bot.kernel.values.schedule import ScheduledJob, key_of, occurrence_at
+from ollim_bot.kernel.values.simulation import SEVERAL, Fire, Ping, Rehearsal, by_timing, which_days
 
 
 class _Oddity(NamedTuple):
@@ -94,7 +86,6 @@ def _odd_wall(job: ScheduledJob, low: datetime, high: datetime) -> datetime | No
     return next((wall.replace(tzinfo=None) for wall in walls), None)
 
 
-SEVERAL = 3
 _OBSTACLES: Mapping[SkipReason | None, str] = {
     SkipReason.INVALID_TOOLS: "a tool in its file is wrong",
     SkipReason.MISSING_SKILL: "it names a skill that does not load",
@@ -175,7 +166,7 @@ def _full(rehearsal: Rehearsal) -> Iterator[Finding]:
         return
     first = full[0].first.astimezone(rehearsal.zone)
     most = max(each.missing for each in full)
-    day = _when([first.date()], rehearsal.now.date())
+    day = which_days([first.date()], rehearsal.now.date())
     when = day if len(full) == 1 else f"on {len(full)} days, first {day}"
     sentence = (
         f"Your phone takes {PER_DAY} messages a day, the last {KEPT_FOR_MUST} only for what must "
@@ -274,71 +265,6 @@ def _finding(
 
 def _named(job: ScheduledJob) -> str:
     return f"“{job.spec.short_title}”"
-
-
-# More jobs would take a second to rehearse, and so many are sure to be due together.
-MOST_ASKED = 1000
-DAYS = 7
-
-
-def warnings(
-    job: ScheduledJob, others: Collection[ScheduledJob], given: Assumptions
-) -> Sequence[str]:
-    """Short warnings about a new job; none if all is well, or if there are very many others."""
-    if len(others) > MOST_ASKED:
-        return ()
-    found = []
-    meets = _others_at_its_moment(job, others, given.now, given.zone)
-    if meets + 1 >= SEVERAL:
-        found.append(f"That is when {meets} others run.")
-    if days := _dry_days(job, others, given):
-        today = given.now.astimezone(given.zone).date()
-        found.append(f"The ping budget would run dry {_when(days, today)}.")
-    return found
-
-
-def _others_at_its_moment(
-    job: ScheduledJob, others: Collection[ScheduledJob], now: datetime, zone: tzinfo
-) -> int:
-    moment = next_due(job, now, zone)
-    if moment is None:
-        return 0
-    # What comes so long from now is due at an odd second.
-    minute = moment.replace(second=0, microsecond=0)
-    before, end = minute - datetime.resolution, minute + timedelta(minutes=1)
-    enabled = (other for other in others if other.spec.enabled)
-    return sum(
-        len(same)
-        for same in by_timing(enabled, zone).values()
-        if (next_due(same[0], before, zone) or end) < end
-    )
-
-
-def _dry_days(
-    job: ScheduledJob, others: Collection[ScheduledJob], given: Assumptions
-) -> Sequence[date]:
-    """The days on which the job is refused a ping, or leaves too few for another job."""
-    if is_ordered(job) or not (job.spec.enabled and job.spec.background and job.spec.allow_ping):
-        return ()
-    after = rehearse([*others, job], given, DAYS)
-    own = {
-        fire.due.astimezone(given.zone).date()
-        for fire in after.fires
-        if fire.ping is Ping.REFUSED and key_of(fire.job) == key_of(job)
-    }
-    if after.dry_days == own:
-        return sorted(own)
-    before = rehearse(others, given, DAYS)
-    return sorted(own | (after.dry_days - before.dry_days))
-
-
-def _when(days: Sequence[date], today: date) -> str:
-    """`today`, `on Tue`, `tomorrow and on Wed`, `on 5 days, first today`."""
-    near = {today: "today", today + timedelta(days=1): "tomorrow"}
-    names = [near.get(day) or f"on {WEEKDAYS[day.weekday()]}" for day in days]
-    if len(names) > 3:
-        return f"on {len(names)} days, first {names[0]}"
-    return joined(names)
 
 
 _SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)

@@ -11,14 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ollim_bot.features.week.rehearsal_difference import Difference, rehearse_week
-from ollim_bot.features.week.rehearsal_findings import (
-    MOST_ASKED,
-    Finding,
-    findings,
-    push_days,
-    warnings,
-)
-from ollim_bot.features.week.simulation import Assumptions, Fire, Rehearsal, rehearse
+from ollim_bot.features.week.rehearsal_findings import Finding, findings, push_days
 from ollim_bot.features.week.week import (
     DAYS,
     Forecast,
@@ -38,15 +31,12 @@ from ollim_bot.kernel.base.plain_files import SizeLimit
 from ollim_bot.kernel.base.text import counted
 from ollim_bot.kernel.store import frontmatter
 from ollim_bot.kernel.store.calendar_files import readable_copies
-from ollim_bot.kernel.store.codecs.config_codec import RuntimeConfigCodec
-from ollim_bot.kernel.store.codecs.record_codecs import ping_budget_codec
 from ollim_bot.kernel.store.document import BadDocument, Document
 from ollim_bot.kernel.store.files import OsDisk
 from ollim_bot.kernel.store.heartbeat import HeartbeatFile
 from ollim_bot.kernel.store.job_formats import REMINDERS, FieldProblem
 from ollim_bot.kernel.store.routine_format import ROUTINES
 from ollim_bot.kernel.store.skill_files import SkillFolder
-from ollim_bot.kernel.store.steps import pushed_to_phone, quiet_settings
 from ollim_bot.kernel.values.answer_plans import with_plan_of
 from ollim_bot.kernel.values.calendar import CalendarCopy, event_row, time_words, without_text
 from ollim_bot.kernel.values.costs import PAST, PastCosts
@@ -54,6 +44,7 @@ from ollim_bot.kernel.values.jobs import Routine
 from ollim_bot.kernel.values.occurrences import OccurrenceState
 from ollim_bot.kernel.values.push import KEPT_FOR_MUST, PER_DAY
 from ollim_bot.kernel.values.schedule import ScheduledJob, Skips, day_of, key_of, moments_of_day
+from ollim_bot.kernel.values.simulation import Fire, Rehearsal, rehearse
 from ollim_bot.kernel.values.usage import dollars
 from ollim_bot.surfaces.terminal.caller import Caller
 from ollim_bot.surfaces.terminal.framework import (
@@ -66,10 +57,9 @@ from ollim_bot.surfaces.terminal.framework import (
     print_json,
     small,
     title,
-    zone_of,
 )
 from ollim_bot.surfaces.terminal.printing import show
-from ollim_bot.surfaces.terminal.terminal_data import Data, open_data
+from ollim_bot.surfaces.terminal.terminal_data import open_data
 
 _MOST_FINDINGS = 5
 _MOST_ROWS = 30
@@ -339,7 +329,7 @@ def run(given: Given, caller: Caller) -> None:
     heartbeat = HeartbeatFile(data.paths).read()
     is_running = running_pid(data.paths.bot_pid) is not None
     circumstances = replace(
-        _circumstances(data),
+        data.assumptions(),
         watched_until=None if is_running else heartbeat or data.now,
         skills=SkillFolder(data.paths.skills).read().loaded.keys(),
         is_skipped=skips.has if skips.moments or skips.repetitions else None,
@@ -435,32 +425,6 @@ def _difference_object(found: Difference) -> dict[str, object]:
         "appeared": [finding.sentence for finding in found.appeared],
         "vanished": [finding.sentence for finding in found.vanished],
     }
-
-
-def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
-    """Warnings about a job that was just added; none if checking would take long."""
-    folders = (data.paths.routines, data.paths.reminders)
-    if sum(1 for folder in folders if folder.is_dir() for _ in folder.iterdir()) > MOST_ASKED:
-        return ()
-    others = [other for other in data.scheduled_jobs()[0] if other != job]
-    return warnings(job, others, _circumstances(data))
-
-
-def _circumstances(data: Data) -> Assumptions:
-    budget = data.stored(data.paths.ping_budget, ping_budget_codec(lambda: data.now))
-    config = data.stored(data.paths.config, RuntimeConfigCodec())
-    if data.shared is not None:
-        # The files of this machine are as old as its last lead.
-        found = data.read(lambda tx: (tx.budget.get(), tx.config.get()))
-        budget, config = found or (budget, config)
-    return Assumptions(
-        data.now,
-        zone_of(data.now),
-        budget,
-        config,
-        quiet=data.read(quiet_settings),
-        pushes=data.read(pushed_to_phone),
-    )
 
 
 def _days(text: str) -> int:

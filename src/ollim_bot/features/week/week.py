@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ollim_bot.features.week.rehearsal_findings import Finding, FindingKind
-from ollim_bot.features.week.simulation import Fire, Ping, Rehearsal
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.moments import (
     clock_time,
@@ -29,6 +28,7 @@ from ollim_bot.kernel.values.occurrences import SkipReason
 from ollim_bot.kernel.values.pings import PingBudget
 from ollim_bot.kernel.values.quiet import QuietSettings, is_quiet, quiet_spans
 from ollim_bot.kernel.values.schedule import key_of
+from ollim_bot.kernel.values.simulation import Fire, Ping, Rehearsal
 
 DAYS = 7
 # An hour with more moments is folded.

@@ -23,7 +23,6 @@ from ollim_bot.features.week.rehearsal_difference import (
     rehearse_week,
 )
 from ollim_bot.features.week.rehearsal_findings import FindingKind
-from ollim_bot.features.week.simulation import Assumptions
 from ollim_bot.features.week.week import (
     MARK_MINUTES,
     MOST_MOMENTS,
@@ -36,6 +35,7 @@ from ollim_bot.features.week.week import (
     full_hour,
     week_of,
 )
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import NotFound, WrongInput
 from ollim_bot.kernel.base.moments import (
     WEEKDAYS,
@@ -53,8 +53,9 @@ from ollim_bot.kernel.values.answer_plans import with_plan_of
 from ollim_bot.kernel.values.calendar import CalendarCopy, time_words
 from ollim_bot.kernel.values.costs import PAST, PastCosts
 from ollim_bot.kernel.values.job_form import address_of
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.schedule import ScheduledJob, key_of
+from ollim_bot.kernel.values.simulation import Assumptions
 from ollim_bot.kernel.values.views import View
 from ollim_bot.surfaces.web.marked import (
     ViewPage,

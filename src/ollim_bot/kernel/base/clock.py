@@ -8,9 +8,19 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Protocol, TypeVar
 
-from ollim_bot.kernel.values.ports import Clock
-
 R = TypeVar("R")
+
+
+class Clock(Protocol):
+    """The only source of time, so that a test can move it."""
+
+    def now(self) -> datetime:
+        """The present instant, in the owner's zone."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back, for measuring lengths of time only."""
+
+    async def sleep(self, seconds: float) -> None: ...
 
 
 class MovableClock(Clock, Protocol):

@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import TextIO, TypeVar
 from urllib.parse import quote, quote_plus
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.base.settings import LogFormat, LogLevel
-from ollim_bot.kernel.values.ports import Clock
 
 R = TypeVar("R")
 

@@ -24,7 +24,6 @@ from ollim_bot.kernel.base.environment import (
     shown_value,
 )
 from ollim_bot.kernel.base.errors import BadSettings
-from ollim_bot.kernel.values.provider import SENT_ALONG
 
 Choice = TypeVar("Choice", bound=StrEnum)
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?(/[\w./~%:-]*)?", re.ASCII)
@@ -189,7 +188,7 @@ class Settings(Location):
         values = {name: sources.take(name, parse, None) for name, parse in _ANTHROPIC.items()}
         found = {name: value for name, value in values.items() if value is not None}
         if "ANTHROPIC_BASE_URL" in found and not sources.in_environment("ANTHROPIC_BASE_URL"):
-            found.update((name, "") for name in SENT_ALONG if sources.in_environment(name))
+            found.update((name, "") for name in _SENT_ALONG if sources.in_environment(name))
         own = cls(
             paths=place.paths,
             zone=place.zone,
@@ -415,6 +414,8 @@ _ANTHROPIC: Mapping[str, Callable[[str], str | Secret]] = {
     "ANTHROPIC_DEFAULT_SONNET_MODEL": _model,
     "ANTHROPIC_DEFAULT_HAIKU_MODEL": _model,
 }
+# Variables that the engine reads from the environment and sends along; none is our setting.
+_SENT_ALONG = [each.upper() for each in ("claude_code_oauth_token", "anthropic_custom_headers")]
 _NTFY: Mapping[str, Callable[[str], str | Secret]] = {
     "NTFY_URL": _push_address,
     "NTFY_TOKEN": _token,

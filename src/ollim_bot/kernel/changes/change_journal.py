@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.changes.file_changes import (
     TASKS,
@@ -21,7 +22,7 @@ from ollim_bot.kernel.changes.file_changes import (
 from ollim_bot.kernel.store.files import Stamp, stamp
 from ollim_bot.kernel.values.agent_caller import CONVERSATION
 from ollim_bot.kernel.values.changes import Changer
-from ollim_bot.kernel.values.ports import Clock, Journal
+from ollim_bot.kernel.values.ports import Journal
 
 # The program notes its own writes at once, and writes of the agent when the call has ended.
 _GRACE_SECONDS = 3.0

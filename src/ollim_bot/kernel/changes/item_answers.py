@@ -29,7 +29,6 @@ from ollim_bot.kernel.changes.job_files import (
 from ollim_bot.kernel.store.answer_plan_rows import plan_following, withdraw_plan
 from ollim_bot.kernel.store.steps import (
     carry_agent_skills,
-    forget_message,
     hold,
     leave_update,
     note_dropped,
@@ -315,30 +314,6 @@ def _end_series(tx: Transaction, item: DueItem) -> None:
     if item.again_at is not None:
         skip_planned(tx, item, SkipReason.DISABLED, "it was paused or removed")
         tx.due_items.put(replace(item, again_at=None))
-
-
-def release_card(tx: Transaction, held: HeldMessage, now: datetime) -> HeldMessage | None:
-    """What the digest tells of a message that waited; None if it is not to come.
-
-    What was answered meanwhile, or is asked in another place, is not asked again. A message that
-    asks for no item always comes.
-    """
-    if not held.item:
-        return held
-    item, message = tx.due_items.get(held.item), held.message
-    if item is None or message.id not in (item.waiting, item.card):
-        note_dropped(tx, message, NEWER_CAME)
-        return None
-    if not item.is_open:
-        forget_message(tx, item, message.id)
-        note_dropped(tx, message, NEWER_CAME if item.answer is None else "you had answered it")
-        return None
-    ask_by(tx, item, message.id)
-    time = Occurrence.parse(message.occurrence)
-    if not time.is_again:
-        return held
-    # Its words tell how long ago it was.
-    return replace(held, message=replace(card_message(item, time, now), at=message.at))
 
 
 def answer_item(

@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from uuid import uuid4
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
@@ -40,7 +41,7 @@ from ollim_bot.kernel.values.permissions import (
     is_allowed,
     verdict,
 )
-from ollim_bot.kernel.values.ports import Clock, Refusal, ToolCall
+from ollim_bot.kernel.values.ports import Refusal, ToolCall
 from ollim_bot.kernel.values.runs import Run
 from ollim_bot.kernel.values.runtime_config import PermissionMode, RuntimeConfig
 from ollim_bot.kernel.values.taint import GO_ON, CarefulSession, Taint, Untrusted, untrusted_message

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from ollim_bot.kernel.base.clock import result_before, wait_until_set, within
+from ollim_bot.kernel.base.clock import Clock, result_before, wait_until_set, within
 from ollim_bot.kernel.base.errors import EngineError, SessionLost
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.base.moments import duration_in_words
@@ -45,7 +45,6 @@ from ollim_bot.kernel.values.notices import Notice
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.kernel.values.ports import (
     AgentEngine,
-    Clock,
     Gate,
     JobRepositories,
     Journal,

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import EventNotFound, OllimError, TaskNotFound
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
@@ -17,13 +18,15 @@ from ollim_bot.kernel.values.cards import Button
 from ollim_bot.kernel.values.chat import OF_CLICK, ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer
 from ollim_bot.kernel.values.inbox import InputId
-from ollim_bot.kernel.values.ports import Clock, IncomingMessage
+from ollim_bot.kernel.values.ports import IncomingMessage
 from ollim_bot.kernel.values.taint import Taint, Untrusted
 
 Receive = Callable[[IncomingMessage, Step[None]], Awaitable[ChatMessage]]
 
 
 Press = Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
+# Presses the button with that id on a card that is no message of the log.
+PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
 
 _GONE = {TaskNotFound: texts.TASK_GONE, EventNotFound: texts.EVENT_GONE}
 

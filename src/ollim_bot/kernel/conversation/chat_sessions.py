@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError, SessionLost
 from ollim_bot.kernel.base.ids import SessionId, TurnId
 from ollim_bot.kernel.conversation import sentences as texts
@@ -27,7 +28,6 @@ from ollim_bot.kernel.values.inbox import Taken, ToolCalled
 from ollim_bot.kernel.values.ports import (
     AgentEngine,
     AgentSession,
-    Clock,
     Gate,
     Prompt,
     Refusal,

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.text import with_program
@@ -44,7 +45,7 @@ from ollim_bot.kernel.values.pasted_addresses import (
     pasted_addresses,
     without_secrets,
 )
-from ollim_bot.kernel.values.ports import AttachmentStore, Clock, IncomingMessage, LogChange, Status
+from ollim_bot.kernel.values.ports import AttachmentStore, IncomingMessage, LogChange, Status
 from ollim_bot.kernel.values.search import Search, terms_of
 from ollim_bot.kernel.values.updates import owner_did
 from ollim_bot.kernel.values.views import Views

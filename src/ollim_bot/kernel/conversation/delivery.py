@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ollim_bot.kernel.base import errors
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.settings import channel_label
 from ollim_bot.kernel.store.delivery_rows import Delivery, DeliveryState, part_nonce
@@ -23,7 +23,7 @@ from ollim_bot.kernel.values.channels import PushChannel
 from ollim_bot.kernel.values.chat import OF_GREETING, Author, ChatMessage, as_number
 from ollim_bot.kernel.values.forks import ForkMessage, with_fork_message
 from ollim_bot.kernel.values.item_messages import may_have_come_since
-from ollim_bot.kernel.values.ports import Channel, Clock, MessagePart
+from ollim_bot.kernel.values.ports import Channel, MessagePart
 
 
 def is_late(message: ChatMessage, now: datetime) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.chat import Author, ChatMessage
-from ollim_bot.kernel.values.ports import Clock
 
 ONLY_HERE = "I can only show this here. A phone: `ollim-bot push setup`."
 # The time in which a page that has just been opened can mark a message as read.

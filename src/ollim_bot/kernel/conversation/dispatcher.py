@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.ids import TurnId
 from ollim_bot.kernel.base.text import nearest
@@ -25,7 +26,6 @@ from ollim_bot.kernel.values.cards import Button, ButtonStyle, Card
 from ollim_bot.kernel.values.chat import ChatMessage
 from ollim_bot.kernel.values.commands import CommandAnswer, SlashCommand, commands_of, slash_command
 from ollim_bot.kernel.values.inbox import Accepted, CommandCall, Ended, InputEnd, InputId, Taken
-from ollim_bot.kernel.values.ports import Clock
 
 HELP = "help"
 

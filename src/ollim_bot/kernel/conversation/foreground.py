@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import DeliveryFailed, NotStored, OllimError
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.moments import late_label
@@ -40,7 +41,7 @@ from ollim_bot.kernel.values.occurrences import (
     may_follow,
 )
 from ollim_bot.kernel.values.pings import Charge
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 from ollim_bot.kernel.values.run_history import PLAINLY
 from ollim_bot.kernel.values.runs import DeliveryRight, Run, taint_of_job
 from ollim_bot.kernel.values.schedule import ScheduledJob, is_late, key_of

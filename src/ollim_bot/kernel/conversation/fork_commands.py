@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import SessionLost, WrongInput
 from ollim_bot.kernel.base.ids import MessageId, SessionId
 from ollim_bot.kernel.base.text import shortened
@@ -56,7 +57,7 @@ from ollim_bot.kernel.values.inbox import (
     ProgramTurn,
     ProgramTurnReason,
 )
-from ollim_bot.kernel.values.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
+from ollim_bot.kernel.values.ports import AgentEngine, AgentSession, SessionSpec, Toolset
 from ollim_bot.kernel.values.runs import EnterFork, Intent, Run, RunKind, RunPolicy
 from ollim_bot.kernel.values.sessions import Cause, SessionChange, SessionEvent, fitting_model
 from ollim_bot.kernel.values.taint import Taint, marked_taint, untrusted_message

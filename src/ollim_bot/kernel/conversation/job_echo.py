@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError, StorageError
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.logs import unless_refused
@@ -38,7 +39,7 @@ from ollim_bot.kernel.values.commands import CommandAnswer
 from ollim_bot.kernel.values.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
 from ollim_bot.kernel.values.jobs import Job, Reminder, is_silent_initiative
 from ollim_bot.kernel.values.permissions import FILE_ARGUMENTS
-from ollim_bot.kernel.values.ports import Clock, Gate, JobRepository, Refusal, ToolCall
+from ollim_bot.kernel.values.ports import Gate, JobRepository, Refusal, ToolCall
 from ollim_bot.kernel.values.shared_files import FileChange, JobFile, ProfileFile, SharedFile
 from ollim_bot.kernel.values.taint import marked_taint, untrusted_message
 from ollim_bot.kernel.values.task_cards import added_card

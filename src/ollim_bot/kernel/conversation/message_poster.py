@@ -11,6 +11,7 @@ from itertools import takewhile
 from uuid import uuid4
 
 from ollim_bot.kernel.base import errors
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId, SessionId, TurnId
 from ollim_bot.kernel.base.moments import late_label, waited_label
 from ollim_bot.kernel.base.text import PROGRAM, with_program
@@ -35,7 +36,6 @@ from ollim_bot.kernel.values.inbox import InputId
 from ollim_bot.kernel.values.jobs import short_title
 from ollim_bot.kernel.values.occurrences import Occurrence
 from ollim_bot.kernel.values.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.quiet import quiet_until
 from ollim_bot.kernel.values.runs import Run
 from ollim_bot.kernel.values.sessions import context_warning

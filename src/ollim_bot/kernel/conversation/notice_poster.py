@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKind
@@ -26,7 +26,6 @@ from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.digest import HeldMessage
 from ollim_bot.kernel.values.notices import Notice
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.quiet import quiet_until
 from ollim_bot.kernel.values.taint import Untrusted, marked_taint
 

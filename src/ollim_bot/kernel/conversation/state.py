@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar
 from uuid import uuid4
 
-from ollim_bot.kernel.base.clock import wait_until_set, zone_of
+from ollim_bot.kernel.base.clock import Clock, wait_until_set, zone_of
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.moments import elapsed, midnight_after
@@ -22,7 +22,7 @@ from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Step, Transaction
 from ollim_bot.kernel.values.forks import Fork, entry_id
 from ollim_bot.kernel.values.inbox import Accepted, CommandCall, Inbox, InboxRow, InputId
-from ollim_bot.kernel.values.ports import Clock, OpenFork, Status, TurnStart
+from ollim_bot.kernel.values.ports import OpenFork, Status, TurnStart
 
 R = TypeVar("R")
 _Published = tuple[Inbox, SessionId | None, Fork | None]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import TurnId
 from ollim_bot.kernel.conversation import sentences as texts
 from ollim_bot.kernel.conversation.buttons import Action
@@ -41,7 +42,6 @@ from ollim_bot.kernel.values.inbox import (
     ToolCalled,
     TurnRequest,
 )
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.taint import Taint
 from ollim_bot.kernel.values.updates import PendingUpdate
 from ollim_bot.kernel.values.usage import Usage

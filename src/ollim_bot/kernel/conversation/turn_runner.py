@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.ids import SessionId, TurnId
 from ollim_bot.kernel.base.logs import log_fields, unless_refused
@@ -87,7 +88,7 @@ from ollim_bot.kernel.values.item_messages import item_message
 from ollim_bot.kernel.values.jobs import Reminder, Routine, is_ordered
 from ollim_bot.kernel.values.notices import Notice, failing_key
 from ollim_bot.kernel.values.occurrences import Occurrence, OccurrenceState
-from ollim_bot.kernel.values.ports import AttachmentStore, Clock, Image, Prompt, TurnStart
+from ollim_bot.kernel.values.ports import AttachmentStore, Image, Prompt, TurnStart
 from ollim_bot.kernel.values.runs import Run, RunKind
 from ollim_bot.kernel.values.taint import ATTACHMENT, PICTURE, Taint, marked_taint
 from ollim_bot.kernel.values.updates import PendingUpdate, PendingUpdates

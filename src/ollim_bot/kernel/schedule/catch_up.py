@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.changes.item_answers import add_missed
 from ollim_bot.kernel.changes.job_files import remove_reminder
-from ollim_bot.kernel.schedule.catch_up_decision import CatchUp, Missed, away_message, is_superseded
 from ollim_bot.kernel.schedule.dispatch import NOT_RUN, Dispatcher, DueOccurrence, circumstances
 from ollim_bot.kernel.schedule.extra_times import heads_up_end, heads_ups_between
 from ollim_bot.kernel.store.steps import known_deeds, leave_notice, new_notice
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
+from ollim_bot.kernel.values.catch_up_decision import CatchUp, Missed, away_message, is_superseded
 from ollim_bot.kernel.values.decision import Abandon, Miss, Skip, decide
 from ollim_bot.kernel.values.jobs import Job, Reminder, Routine, is_ordered
 from ollim_bot.kernel.values.notices import Notice
 from ollim_bot.kernel.values.occurrences import LedgerRow, OccurrenceState, SkipReason
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.presence import PassedOver
 from ollim_bot.kernel.values.run_history import FROM_COPY, RunStory, claiming_row
 from ollim_bot.kernel.values.schedule import ScheduledJob, late_since, occurrence_at

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import assert_never
 
-from ollim_bot.kernel.base.clock import wait_until_set, zone_of
+from ollim_bot.kernel.base.clock import Clock, wait_until_set, zone_of
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.logs import log_fields
 from ollim_bot.kernel.base.moments import elapsed
@@ -21,7 +21,6 @@ from ollim_bot.kernel.conversation.background import BackgroundRuns
 from ollim_bot.kernel.conversation.background_attempt import Try, cap_notice, cost_cap
 from ollim_bot.kernel.conversation.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.kernel.conversation.notice_poster import DiskGate
-from ollim_bot.kernel.schedule.catch_up_decision import claim_facts
 from ollim_bot.kernel.schedule.job_index import JobIndex, scheduled_jobs
 from ollim_bot.kernel.store.steps import (
     cap_facts,
@@ -33,6 +32,7 @@ from ollim_bot.kernel.store.steps import (
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.calendar import CalendarCopy
+from ollim_bot.kernel.values.catch_up_decision import claim_facts
 from ollim_bot.kernel.values.decision import (
     Abandon,
     Circumstances,
@@ -63,7 +63,6 @@ from ollim_bot.kernel.values.occurrences import (
     SkipReason,
     is_unwanted,
 )
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.quiet import quiet_until
 from ollim_bot.kernel.values.run_history import DELIVERED, HELD, PLAINLY, RunStory
 from ollim_bot.kernel.values.run_words import deeds

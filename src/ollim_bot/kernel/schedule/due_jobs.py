@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from ollim_bot.kernel.base.clock import wait_until_set, zone_of
+from ollim_bot.kernel.base.clock import Clock, wait_until_set, zone_of
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.changes.job_files import JobFileChanges
@@ -20,7 +20,14 @@ from ollim_bot.kernel.schedule.catch_up import (
     owed_rows,
     passed_over,
 )
-from ollim_bot.kernel.schedule.catch_up_decision import (
+from ollim_bot.kernel.schedule.dispatch import Dispatcher, DueOccurrence
+from ollim_bot.kernel.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
+from ollim_bot.kernel.schedule.ledger_records import move_skips
+from ollim_bot.kernel.schedule.scheduler import DueSource
+from ollim_bot.kernel.store.store import Store
+from ollim_bot.kernel.store.transaction import Step, Transaction
+from ollim_bot.kernel.values.answer_plans import plan_just_passed
+from ollim_bot.kernel.values.catch_up_decision import (
     JUMPED_OVER,
     WHILE_AWAY,
     CatchUp,
@@ -29,19 +36,11 @@ from ollim_bot.kernel.schedule.catch_up_decision import (
     catch_up,
     passed_over_message,
 )
-from ollim_bot.kernel.schedule.dispatch import Dispatcher, DueOccurrence
-from ollim_bot.kernel.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
-from ollim_bot.kernel.schedule.ledger_records import move_skips
-from ollim_bot.kernel.schedule.scheduler import DueSource
-from ollim_bot.kernel.store.store import Store
-from ollim_bot.kernel.store.transaction import Step, Transaction
-from ollim_bot.kernel.values.answer_plans import plan_just_passed
 from ollim_bot.kernel.values.decision import BETWEEN_LATE_RUNS
 from ollim_bot.kernel.values.definitions import Definition
 from ollim_bot.kernel.values.jobs import Job, Reminder, Routine
 from ollim_bot.kernel.values.notices import Notice
 from ollim_bot.kernel.values.occurrences import Occurrence
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.presence import PassedOver
 from ollim_bot.kernel.values.run_history import claiming_row
 from ollim_bot.kernel.values.schedule import (

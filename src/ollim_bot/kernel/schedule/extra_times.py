@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import NamedTuple
 
-from ollim_bot.kernel.base.clock import zone_of
+from ollim_bot.kernel.base.clock import Clock, zone_of
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.moments import describe, duration_in_words
@@ -30,7 +30,6 @@ from ollim_bot.kernel.values.due_items import DueItem, delivery_id
 from ollim_bot.kernel.values.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.kernel.values.leave_by import Departure, departures
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.quiet import is_quiet
 from ollim_bot.kernel.values.run_history import PLAINLY, claiming_row
 from ollim_bot.kernel.values.schedule import (

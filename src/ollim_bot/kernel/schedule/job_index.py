@@ -11,7 +11,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ollim_bot.kernel.base.clock import zone_of
+from ollim_bot.kernel.base.clock import Clock, zone_of
 from ollim_bot.kernel.base.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.kernel.base.job_kinds import JobKey, JobKind
 from ollim_bot.kernel.base.logs import refusal_logged, unless_refused
@@ -29,7 +29,7 @@ from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.values.answer_plans import with_plan
 from ollim_bot.kernel.values.definitions import holder_among
 from ollim_bot.kernel.values.jobs import Job, Reminder, Routine, list_names
-from ollim_bot.kernel.values.ports import Clock, Disk
+from ollim_bot.kernel.values.ports import Disk
 from ollim_bot.kernel.values.schedule import ScheduledJob
 
 # Editors that empty a file before they write it, or save by renaming, finish within these times.

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from ollim_bot.kernel.base.clock import MovableClock, zone_of
+from ollim_bot.kernel.base.clock import Clock, MovableClock, zone_of
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.moments import zone_named
@@ -19,7 +19,6 @@ from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.definitions import Armed, Definition
 from ollim_bot.kernel.values.jobs import Job, Reminder, Routine
 from ollim_bot.kernel.values.occurrences import LedgerRow
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.run_history import STARTED
 from ollim_bot.kernel.values.schedule import ScheduledJob, Skips, key_of, occurrence_at
 from ollim_bot.kernel.values.travel import PlannedZone, ZoneMove, follows_zone

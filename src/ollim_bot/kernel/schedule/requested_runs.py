@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, timedelta
 from itertools import count
 
-from ollim_bot.kernel.base.clock import wait_until_set
+from ollim_bot.kernel.base.clock import Clock, wait_until_set
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.conversation.background import Slots
@@ -23,7 +23,7 @@ from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.values.decision import Abandon, Circumstances, decide
 from ollim_bot.kernel.values.jobs import Job
 from ollim_bot.kernel.values.occurrences import LedgerRow, Occurrence
-from ollim_bot.kernel.values.ports import Clock, JobRepositories
+from ollim_bot.kernel.values.ports import JobRepositories
 
 # A request that is not taken within this time belongs to a command that was killed.
 _FORGOTTEN = timedelta(minutes=1)

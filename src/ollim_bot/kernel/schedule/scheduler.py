@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.base.job_kinds import JobKey
 from ollim_bot.kernel.base.logs import unless_refused
@@ -15,7 +16,6 @@ from ollim_bot.kernel.schedule.job_index import AnswerPlans, Changes, JobIndex, 
 from ollim_bot.kernel.schedule.ledger_records import ScheduleRecords
 from ollim_bot.kernel.schedule.watcher import SCAN_SECONDS, Watcher
 from ollim_bot.kernel.values.jobs import Job
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.schedule import ASLEEP
 from ollim_bot.kernel.values.travel import ZoneMove
 

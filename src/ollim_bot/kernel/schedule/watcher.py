@@ -19,9 +19,9 @@ from pathlib import Path
 
 from watchfiles import watch
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.paths import DataPaths
-from ollim_bot.kernel.values.ports import Clock
 
 SCAN_SECONDS = 10.0
 

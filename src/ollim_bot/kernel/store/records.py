@@ -11,9 +11,9 @@ from ollim_bot.kernel.store.codecs.plain import plain_codec
 from ollim_bot.kernel.store.connection import Statements, look_up
 
 if TYPE_CHECKING:
-    from ollim_bot.features.tasks.breakdowns import Breakdowns
     from ollim_bot.kernel.base.ids import SessionId
     from ollim_bot.kernel.store.file_store import Codec
+    from ollim_bot.kernel.values.breakdowns import Breakdowns
     from ollim_bot.kernel.values.cards import ButtonPrompts
     from ollim_bot.kernel.values.changes import BegunWrites
     from ollim_bot.kernel.values.digest import Digests, HeldMessages
@@ -154,7 +154,7 @@ class Records:
     )
     task_undos: RecordSpec[TaskUndos] = RecordSpec("kernel.values.task_cards:TaskUndos")
     task_moves: RecordSpec[TaskMoves] = RecordSpec("kernel.values.task_cards:TaskMoves")
-    breakdowns: RecordSpec[Breakdowns] = RecordSpec("features.tasks.breakdowns:Breakdowns")
+    breakdowns: RecordSpec[Breakdowns] = RecordSpec("kernel.values.breakdowns:Breakdowns")
     begun_writes: RecordSpec[BegunWrites] = RecordSpec("kernel.values.changes:BegunWrites")
     added_lines: RecordSpec[AddedLines] = RecordSpec("kernel.values.surface_state:AddedLines")
     discord: RecordSpec[DiscordState] = RecordSpec("kernel.values.surface_state:DiscordState")

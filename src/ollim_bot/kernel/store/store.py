@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Protocol, TypeVar
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import StorageError
 from ollim_bot.kernel.store.backend import Backend, Sharing
 from ollim_bot.kernel.store.transaction import NAMES, Step
-from ollim_bot.kernel.values.ports import Clock
 
 R = TypeVar("R")
 

@@ -11,10 +11,8 @@ from ollim_bot.kernel.store.file_store import parse_object, render_json
 from ollim_bot.kernel.store.records import RECORDS, Records
 
 if TYPE_CHECKING:
-    from ollim_bot.features.phone.push_file import PushButtons
-    from ollim_bot.features.webhooks.webhook_deliveries import WebhookDeliveries
     from ollim_bot.kernel.store.change_rows import ChangeRows
-    from ollim_bot.kernel.store.delivery_rows import Channels, Deliveries
+    from ollim_bot.kernel.store.delivery_rows import Channels, Deliveries, PushButtons
     from ollim_bot.kernel.store.due_item_rows import DueItems
     from ollim_bot.kernel.store.inbox_rows import InboxInputs
     from ollim_bot.kernel.store.mark_rows import Marks
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from ollim_bot.kernel.store.session_history import SessionHistory
     from ollim_bot.kernel.store.stored_texts import StoredTexts
     from ollim_bot.kernel.store.usage_rows import UsageRows
+    from ollim_bot.kernel.store.webhook_deliveries import WebhookDeliveries
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -75,12 +74,12 @@ class Transaction(Records):
         "kernel.store.due_item_rows:DueItems", "log"
     )
     webhook_deliveries: RepositorySpec[WebhookDeliveries] = RepositorySpec(
-        "features.webhooks.webhook_deliveries:WebhookDeliveries", "ledger"
+        "kernel.store.webhook_deliveries:WebhookDeliveries", "ledger"
     )
     changes: RepositorySpec[ChangeRows] = RepositorySpec("kernel.store.change_rows:ChangeRows")
     usage: RepositorySpec[UsageRows] = RepositorySpec("kernel.store.usage_rows:UsageRows")
     push_buttons: RepositorySpec[PushButtons] = RepositorySpec(
-        "features.phone.push_file:PushButtons"
+        "kernel.store.delivery_rows:PushButtons"
     )
     marks: RepositorySpec[Marks] = RepositorySpec("kernel.store.mark_rows:Marks", "now")
     meta: RepositorySpec[Meta] = RepositorySpec("kernel.store.transaction:Meta")

@@ -35,7 +35,7 @@ from ollim_bot.kernel.tools.tool_context import (
     text,
 )
 from ollim_bot.kernel.values.agent_caller import MARKED, Does, asks
-from ollim_bot.kernel.values.calendar_events import EVENT_DELETE
+from ollim_bot.kernel.values.calendar import EVENT_DELETE
 from ollim_bot.kernel.values.cards import (
     MOST_BUTTONS,
     MOST_FIELDS,

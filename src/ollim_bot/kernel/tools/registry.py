@@ -6,7 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from ollim_bot.features.jobs.reminder_tools import (
+from ollim_bot.kernel.base.paths import DataPaths
+from ollim_bot.kernel.permissions.careful import Rule, fetching, running, searching, writing
+from ollim_bot.kernel.store.skill_files import SkillFolder
+from ollim_bot.kernel.tools.docs import READ_DOC, SEARCH_DOCS
+from ollim_bot.kernel.tools.fork_tools import ENTER_FORK, EXIT_FORK, REPORT_UPDATES, SAVE_CONTEXT
+from ollim_bot.kernel.tools.message_tools import DISCORD_EMBED, PING_USER, SEND_FILE
+from ollim_bot.kernel.tools.reminder_tools import (
     ADD_REMINDER,
     BREAK_DOWN,
     CANCEL_REMINDER,
@@ -14,12 +20,6 @@ from ollim_bot.features.jobs.reminder_tools import (
     LIST_REMINDERS,
     SETTLE_REMINDER,
 )
-from ollim_bot.kernel.base.paths import DataPaths
-from ollim_bot.kernel.permissions.careful import Rule, fetching, running, searching, writing
-from ollim_bot.kernel.store.skill_files import SkillFolder
-from ollim_bot.kernel.tools.docs import READ_DOC, SEARCH_DOCS
-from ollim_bot.kernel.tools.fork_tools import ENTER_FORK, EXIT_FORK, REPORT_UPDATES, SAVE_CONTEXT
-from ollim_bot.kernel.tools.message_tools import DISCORD_EMBED, PING_USER, SEND_FILE
 from ollim_bot.kernel.tools.tool_context import (
     MAIN,
     Arguments,

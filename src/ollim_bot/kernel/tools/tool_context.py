@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.features.tasks.breakdown_store import StepWriter
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.ids import MessageId
+from ollim_bot.kernel.changes.breakdown_store import StepWriter
 from ollim_bot.kernel.changes.item_answers import ItemAnswers
 from ollim_bot.kernel.permissions.careful import Rule
 from ollim_bot.kernel.store.store import Store
@@ -19,7 +20,7 @@ from ollim_bot.kernel.values.cards import ButtonPrompt
 from ollim_bot.kernel.values.chat import ChatMessage
 from ollim_bot.kernel.values.due_items import DueItem
 from ollim_bot.kernel.values.pings import PingBudget, PingVerdict
-from ollim_bot.kernel.values.ports import Clock, JobRepositories, Tool, ToolAnswer
+from ollim_bot.kernel.values.ports import JobRepositories, Tool, ToolAnswer
 from ollim_bot.kernel.values.runs import Intent, Run, RunKind
 
 _PACKAGE = Path(__file__).resolve().parents[2]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ollim_bot.kernel.base.moments import day_words, instant, midnight, midnight_after, short_clock
 from ollim_bot.kernel.base.text import counted, one_line
+from ollim_bot.kernel.values.taint import Untrusted
 
 LONGEST_NAME = 40
 # A calendar is read again when its copy is older.
@@ -25,6 +26,8 @@ _LONGEST_SHOWN = 100
 
 _A_DAY = timedelta(days=1)
 _WRITTEN_BY_OTHERS = frozenset({"summary", "location", "description"})
+EVENT_DELETE = "event_del"
+EVENT_TEXT = Untrusted("calendar entry", "the title of an event in the owner's calendar")
 
 
 class CalendarEvent(NamedTuple):

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ollim_bot.kernel.base.ids import MessageId, SessionId
 from ollim_bot.kernel.base.moments import clock_time, describe, elapsed
 from ollim_bot.kernel.base.text import shortened
-from ollim_bot.kernel.values.cards import Button, Card, CardLine
-from ollim_bot.kernel.values.chat import Author, ChatMessage
-from ollim_bot.kernel.values.due_items import (
-    SNOOZE,
-    DueItem,
-    passed_card,
-    settled_card,
-    settling_buttons,
-)
+from ollim_bot.kernel.values.cards import Button
+from ollim_bot.kernel.values.chat import ChatMessage
+from ollim_bot.kernel.values.due_items import SNOOZE
 from ollim_bot.kernel.values.item_messages import asked_item
 from ollim_bot.kernel.values.pings import Charge
-from ollim_bot.kernel.values.taint import Untrusted, marked_taint
 
 OF_DIGEST = "digest-"
 SHOW_HELD, TURN_PAGE = "digest_show", "digest_page"
@@ -28,8 +21,6 @@ MOST_LINES = 20
 MOST_LINES_WITH_BUTTONS = 10
 LONGEST_PAGE = 1900
 
-_HEADLINE = "While it was quiet"
-_WITH_OTHERS = "messages that waited, some of them written after reading untrusted text"
 # A longer text is shortened, with a button that posts it.
 _LONGEST_LINE = 600
 _MOST_ROWS = 8
@@ -127,7 +118,7 @@ class Digest:
         pages: list[list[HeldMessage]] = []
         room = lines = buttons = 0
         for entry in self.entries:
-            size = len(_line(entry, self.at)) + len("\n- ")
+            size = len(line_of(entry, self.at)) + len("\n- ")
             needed = _most_buttons(entry)
             is_full = (
                 size > room
@@ -167,81 +158,13 @@ class Digests:
         return Digests(tuple(digest if each.id == digest.id else each for each in self.kept))
 
 
-def waits_for_digest(held: HeldMessage, item: DueItem | None) -> bool:
-    """Whether it is still to be told: not if it was answered, or is asked in another place."""
-    return not held.item or (item is not None and _is_live(held, item))
-
-
-def digest_message(
-    digest: Digest, items: Mapping[str, DueItem], posted: Set[MessageId], now: datetime
-) -> ChatMessage:
-    """The digest as it is now. `items` are by their keys; `posted` are the shown messages."""
-    pages = digest.pages
-    page = min(digest.page, len(pages) - 1)
-    drawn = [_drawn(each, digest, items, posted, now) for each in pages[page]]
-    left = sum(map(len, pages[page + 1 :]))
-    more = [f"+{left} more"] if left else [*filter(None, [digest.receipt])]
-    text = "\n".join([f"{_HEADLINE}:", *(f"- {line}" for line, _ in drawn), *more])
-    card = None
-    if digest.has_buttons:
-        lines = [*(CardLine(line) for line, _ in drawn), *map(CardLine, more)]
-        numbered = enumerate(drawn, 1)
-        buttons = [each._replace(line=at) for at, (_, own) in numbered for each in own]
-        if page + 1 < len(pages):
-            buttons.append(Button("Show the rest", TURN_PAGE, str(page + 1)))
-        elif len(pages) > 1:
-            buttons.append(Button("Back to the start", TURN_PAGE, "0"))
-        card = Card(_HEADLINE, lines=tuple(lines), buttons=tuple(buttons))
-    told = (entry.message.untrusted for entry in digest.entries)
-    mark = marked_taint(",".join(each.source for each in told if each is not None)).mark
-    return ChatMessage(
-        digest.id,
-        digest.at,
-        Author.BACKGROUND,
-        text,
-        card=card,
-        pings=digest.pings,
-        untrusted=Untrusted(mark, _WITH_OTHERS) if mark else None,
-    )
-
-
-def _drawn(
-    entry: HeldMessage,
-    digest: Digest,
-    items: Mapping[str, DueItem],
-    posted: Set[MessageId],
-    now: datetime,
-) -> tuple[str, Sequence[Button]]:
-    """The line of the entry and its buttons."""
-    item = items.get(entry.item)
-    line = _line(entry, digest.at)
-    if item is not None and item.answer is not None:
-        settled = settled_card(item, now)
-        has_undo = item.card == entry.message.id and entry.message.id not in posted
-        return settled.title, settled.buttons if has_undo else ()
-    if item is not None and not _is_live(entry, item):
-        return passed_card(item, entry.message.at, now).title, ()
-    if entry.message.id in posted:
-        return f"{line} (below)", ()
-    if entry.needs_own_message:
-        return line, (Button("Show", SHOW_HELD, entry.message.id),)
-    if item is not None:
-        return line, (*settling_buttons(item), Button("1 h", SNOOZE, f"{item.key}:1h"))
-    return line, ()
-
-
-def _is_live(entry: HeldMessage, item: DueItem) -> bool:
-    """Whether the entry is the newest message that asks for the item."""
-    return item.is_open and item.card == entry.message.id
-
-
 def _most_buttons(entry: HeldMessage) -> int:
     if entry.needs_own_message:
         return 1
     return sum(each.action != SNOOZE for each in entry._buttons) + 1 if entry.item else 0
 
 
-def _line(held: HeldMessage, now: datetime) -> str:
+def line_of(held: HeldMessage, now: datetime) -> str:
     message = held.message
     words = message.text
     if held.needs_own_message:

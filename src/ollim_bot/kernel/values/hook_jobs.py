@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,6 +16,8 @@ from ollim_bot.kernel.values.webhook_data import has_free_text, task_text
 if TYPE_CHECKING:
     from ollim_bot.kernel.values.occurrences import Occurrence
 
+# For so long the same call is known again.
+KEPT_FOR = timedelta(days=7)
 # Not a variable such as LANG, which strangers can guess, and none of the engine's login.
 _HOOK_SECRET = (
     r"(?ai)(?!(?:anthropic|aws|azure|claude|discord|google|ollim)_)[a-z_][a-z0-9_]*secret"
@@ -150,3 +152,28 @@ class AcceptedCall:
     occurrence: Occurrence
     at: datetime
     fields: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookCall:
+    """A call that may be accepted. `key` is the same for the same call, and for no other.
+
+    `name` stands in the occurrence's id; `token`, which is new for each request, makes the id
+    unique where the name is used up.
+    """
+
+    hook: str
+    title: str
+    key: str
+    name: str
+    token: str
+    fields: Mapping[str, object]
+    kind: JobKind = JobKind.WEBHOOK
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The occurrence of a call; `is_new` is False for the same call again."""
+
+    occurrence: Occurrence
+    is_new: bool

@@ -49,6 +49,8 @@ from ollim_bot.kernel.values.schedule import (
 from ollim_bot.kernel.values.task_cards import TaskUndo
 from ollim_bot.kernel.values.tasks import TASK, TASK_DONE, Task, in_order, is_due, task_words
 
+# The records and tables that an overview is made of. The ledger has a row for each change of a job.
+MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
 J_co = TypeVar("J_co", bound=Job, covariant=True)
 RUN, PAUSE, RESUME, SHOW = "job_run", "job_pause", "job_resume", "job_show"
 SKIP, SNOOZE_JOB, CANCEL, ENSURE = "job_skip", "job_snooze", "job_cancel", "job_ensure"

@@ -1,8 +1,9 @@
 """The seams of the program. Read this file first.
 
-`Clock` is time. `AgentEngine` and `AgentSession` are the model. `ChatService` is what a surface
-asks of the core; `ChatSurface` and `Channel` are what the core asks of a surface. The storage
-seams come last. Each seam has a double and a contract suite in `devtools/doubles`.
+`AgentEngine` and `AgentSession` are the model. `ChatService` is what a surface asks of the core;
+`ChatSurface` and `Channel` are what the core asks of a surface. The storage seams come last; time
+is the `Clock` of `kernel/base/clock.py`. Each seam has a double and a contract suite in
+`devtools/doubles`.
 
 The storage seams are synchronous and safe to use from any thread and any process at once. They may
 wait for a disk or for another process, so code on the event loop calls them through
@@ -39,18 +40,6 @@ if TYPE_CHECKING:
     from ollim_bot.kernel.values.views import Views
 
 T = TypeVar("T")
-
-
-class Clock(Protocol):
-    """The only source of time, so that a test can move it."""
-
-    def now(self) -> datetime:
-        """The present instant, in the owner's zone."""
-
-    def monotonic(self) -> float:
-        """Seconds that never go back, for measuring lengths of time only."""
-
-    async def sleep(self, seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,6 @@ from ollim_bot.kernel.values.usage import Price
 
 NOT_SIGNED_IN = "Not signed in. Run `ollim-bot auth login`."
 
-# Variables that the engine reads from the environment and sends along; none is our setting.
-SENT_ALONG = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS")
-
 # In the order in which the engine prefers them.
 _KEYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
 _NAMES_ONE = (*_KEYS, "ANTHROPIC_BASE_URL")

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from ollim_bot.kernel.base.moments import clock_time
-from ollim_bot.kernel.base.text import FROM_UNTRUSTED, counted, one_line, shortened
-from ollim_bot.kernel.values.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
-from ollim_bot.kernel.values.due_items import MOVE, UNDO, break_down_button
+from ollim_bot.kernel.base.text import FROM_UNTRUSTED, one_line, shortened
+from ollim_bot.kernel.values.cards import Button, Card, CardLine
+from ollim_bot.kernel.values.due_items import UNDO
 from ollim_bot.kernel.values.taint import TaintMark, marked_taint, untrusted_label
-from ollim_bot.kernel.values.tasks import (
-    FILE_LIST,
-    TASK,
-    TASK_DELETE,
-    TASK_DONE,
-    Task,
-    in_order,
-    is_due,
-    task_words,
-)
+from ollim_bot.kernel.values.tasks import TASK, TASK_DELETE, Task
 
-_NOTHING = "No task is open. Tell me what you want to do, and I write it down."
 _UNDO_FOR = timedelta(minutes=10)
-# Each has two buttons at least, and a card takes 25.
-_MOST = 12
 _LONGEST_TITLE = 200
 
 
@@ -100,28 +88,6 @@ class TaskUndos:
         return [each for each in self.undos if each.until <= now.astimezone(UTC)]
 
 
-def tasks_card(tasks: Sequence[Task], today: date) -> Card:
-    """The open tasks, those that are due first, with a button to tick and one to delete each."""
-    found = in_order([task for task in tasks if not task.done])
-    shown = found[:_MOST]
-    marks_file = any(task.list != FILE_LIST for task in found)
-    lines, buttons = list[CardLine](), list[Button]()
-    heading = ""
-    for number, task in enumerate(shown, 1):
-        group = "Due" if is_due(task, today) else "Later" if task.due else "No date"
-        text = task_words(task, today, marks_file=marks_file)
-        lines.append(CardLine(text, "" if group == heading else group))
-        buttons.append(Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS, line=number))
-        buttons.append(Button("Delete", TASK_DELETE, task.id, line=number))
-        # It is left out where the card has no room for it.
-        if len(shown) * 2 + number <= MOST_ON_LINES:
-            buttons.append(break_down_button(f"{TASK}:{task.id}", number))
-        heading = group
-    more = len(found) - len(shown)
-    words = f"Not shown: {more} more. `ollim-bot tasks list` shows all." if more else ""
-    return Card("Tasks", words if found else _NOTHING, lines=tuple(lines), buttons=tuple(buttons))
-
-
 def added_card(marks: Sequence[TaintMark]) -> Card:
     """The card of tasks that a careful session has added; an Undo deletes its task."""
     label = untrusted_label(marked_taint(",".join(mark.source for mark in marks)))
@@ -134,18 +100,6 @@ def added_card(marks: Sequence[TaintMark]) -> Card:
             for line, mark in enumerate(marks, 1)
         ),
     )
-
-
-def replaced_by_undo(card: Card, clicked: Button) -> tuple[Button, ...]:
-    """The buttons that a click takes away: those of its line, or the one that was clicked."""
-    if not clicked.line:
-        return (clicked,)
-    return tuple(each for each in card.buttons if each.line == clicked.line)
-
-
-def line_of(card: Card, button: Button) -> str:
-    """The text of the line that the button belongs to; empty if it belongs to the whole card."""
-    return card.lines[button.line - 1].text if 0 < button.line <= len(card.lines) else ""
 
 
 def settled_on(card: Card, undo: TaskUndo) -> Card:
@@ -179,10 +133,6 @@ def _exchanged(card: Card, old: Sequence[Button], new: Sequence[Button], text: s
     return card._replace(buttons=(*before, *new, *after), lines=lines)
 
 
-# Begins the data of the button, and so tells it from others that move something.
-MOVE_TASKS = f"{TASK}s"
-
-
 @dataclass(frozen=True, slots=True)
 class TaskMoves:
     """`begun` are the ids of tasks of the file that may be at the service already."""
@@ -199,25 +149,3 @@ class TaskMoves:
 
 def is_same(one: Task, other: Task) -> bool:
     return (one.title, one.due, one.notes) == (other.title, other.due, other.notes)
-
-
-def offer_card(count: int) -> Card:
-    are = "is" if count == 1 else "are"
-    them = "it" if count == 1 else "them"
-    return Card(
-        f"Move {counted(count, 'task')} to Google?",
-        f"{counted(count, 'open task')} {are} still in tasks.md. Left there, {them} "
-        f"stay{'s' if count == 1 else ''} listed, marked (file).",
-        buttons=(
-            Button(f"Move {them}", MOVE, MOVE_TASKS, ButtonStyle.PRIMARY),
-            Button(f"Leave {them}", "dismiss"),
-        ),
-    )
-
-
-def moved_card(count: int) -> Card:
-    return Card(moved_words(count))
-
-
-def moved_words(count: int) -> str:
-    return f"{counted(count, 'task')} moved to Google" if count else "Nothing to move"

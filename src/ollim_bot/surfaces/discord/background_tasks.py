@@ -7,9 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.clock import Backoff, Clock
 from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, Unreachable
-from ollim_bot.kernel.values.ports import Clock
 
 T = TypeVar("T")
 

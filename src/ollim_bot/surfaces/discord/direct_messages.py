@@ -18,7 +18,7 @@ import aiohttp
 import discord
 from discord.http import handle_message_parameters
 
-from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.clock import Backoff, Clock
 from ollim_bot.kernel.base.errors import (
     DeliveryFailed,
     DeliveryUncertain,
@@ -28,7 +28,7 @@ from ollim_bot.kernel.base.errors import (
 )
 from ollim_bot.kernel.base.plain_files import open_file
 from ollim_bot.kernel.values.chat import Author, ChatMessage
-from ollim_bot.kernel.values.ports import ChatService, Clock, OpenAttachment
+from ollim_bot.kernel.values.ports import ChatService, OpenAttachment
 from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE
 from ollim_bot.surfaces.discord.errors import OUT_OF_REACH, EditAllowance, reading, writing
 from ollim_bot.surfaces.discord.inbound import Inbound

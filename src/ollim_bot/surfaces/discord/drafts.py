@@ -13,12 +13,13 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.kernel.base.ids import MessageId, TurnId
 from ollim_bot.kernel.values.chat import Author, ChatMessage
 from ollim_bot.kernel.values.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.kernel.values.inbox import InputId
-from ollim_bot.kernel.values.ports import Clock, TurnStart
+from ollim_bot.kernel.values.ports import TurnStart
 from ollim_bot.kernel.values.taint import CarefulTime
 from ollim_bot.surfaces.discord.background_tasks import (
     LONGEST_PAUSE,

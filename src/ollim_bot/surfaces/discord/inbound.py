@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.clock import Backoff, Clock
 from ollim_bot.kernel.base.errors import (
     DeliveryFailed,
     DeliveryUncertain,
@@ -19,7 +19,7 @@ from ollim_bot.kernel.base.errors import (
     Unreachable,
     WriteFailed,
 )
-from ollim_bot.kernel.values.ports import ChatService, Clock, IncomingFile, IncomingMessage
+from ollim_bot.kernel.values.ports import ChatService, IncomingFile, IncomingMessage
 from ollim_bot.kernel.values.taint import Untrusted
 from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues, finishes_within
 from ollim_bot.surfaces.discord.rendering import (

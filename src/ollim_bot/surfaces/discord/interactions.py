@@ -15,7 +15,7 @@ from discord import InteractionType
 from discord.app_commands import Choice
 from discord.ui import Modal, TextInput
 
-from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.clock import Backoff, Clock
 from ollim_bot.kernel.base.errors import (
     DeliveryFailed,
     DeliveryUncertain,
@@ -25,7 +25,7 @@ from ollim_bot.kernel.base.errors import (
 )
 from ollim_bot.kernel.values.cards import Button
 from ollim_bot.kernel.values.commands import LINK, CommandSpec
-from ollim_bot.kernel.values.ports import ChatService, Clock
+from ollim_bot.kernel.values.ports import ChatService
 from ollim_bot.kernel.values.taint import GO_ON
 from ollim_bot.surfaces.discord.errors import writing
 from ollim_bot.surfaces.discord.rendering import NAME

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.clock import Backoff, Clock
 from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.kernel.values.events import (
     THINKING,
@@ -20,7 +20,6 @@ from ollim_bot.kernel.values.events import (
     ToolLine,
     ToolState,
 )
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues
 from ollim_bot.surfaces.discord.rendering import (
     FORK,

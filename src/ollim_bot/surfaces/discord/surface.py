@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import discord
 
-from ollim_bot.kernel.base.clock import Backoff
+from ollim_bot.kernel.base.clock import Backoff, Clock
 from ollim_bot.kernel.base.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.kernel.base.logs import unless_refused
 from ollim_bot.kernel.base.settings import Secret
@@ -22,7 +22,6 @@ from ollim_bot.kernel.values.chat import ChatMessage
 from ollim_bot.kernel.values.events import AgentEvent
 from ollim_bot.kernel.values.ports import (
     ChatService,
-    Clock,
     MessagePart,
     OpenAttachment,
     Status,

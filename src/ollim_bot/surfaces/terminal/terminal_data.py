@@ -21,7 +21,14 @@ from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.plain_files import SizeLimit
 from ollim_bot.kernel.store.files import FileLock, OsDisk, ReadOnlyJournal
 from ollim_bot.surfaces.terminal.caller import Caller
-from ollim_bot.surfaces.terminal.framework import Given, argument, past_moment, plain, shown_json
+from ollim_bot.surfaces.terminal.framework import (
+    Given,
+    argument,
+    past_moment,
+    plain,
+    shown_json,
+    zone_of,
+)
 from ollim_bot.surfaces.terminal.printing import show
 
 if TYPE_CHECKING:
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from ollim_bot.kernel.values.jobs import Job
     from ollim_bot.kernel.values.ports import Journal
     from ollim_bot.kernel.values.schedule import ScheduledJob
+    from ollim_bot.kernel.values.simulation import Assumptions
     from ollim_bot.kernel.values.taint import Taint
     from ollim_bot.surfaces.terminal.caller import Caller
 
@@ -126,6 +134,22 @@ class Data:
         jobs: list[ScheduledJob] = [each.item for each in routines.jobs]
         jobs += [each.item for each in reminders.jobs]
         return jobs, [*routines.problems, *reminders.problems]
+
+    def assumptions(self) -> Assumptions:
+        """What a rehearsal starts from now."""
+        from ollim_bot.kernel.store.codecs.config_codec import RuntimeConfigCodec
+        from ollim_bot.kernel.store.codecs.record_codecs import ping_budget_codec
+        from ollim_bot.kernel.store.steps import pushed_to_phone, quiet_settings
+        from ollim_bot.kernel.values.simulation import Assumptions
+
+        budget = self.stored(self.paths.ping_budget, ping_budget_codec(lambda: self.now))
+        config = self.stored(self.paths.config, RuntimeConfigCodec())
+        if self.shared is not None:
+            # The files of this machine are as old as its last lead.
+            found = self.read(lambda tx: (tx.budget.get(), tx.config.get()))
+            budget, config = found or (budget, config)
+        quiet, pushes = self.read(quiet_settings), self.read(pushed_to_phone)
+        return Assumptions(self.now, zone_of(self.now), budget, config, quiet=quiet, pushes=pushes)
 
     def _holder_of_id(self, rivals: Sequence[Job]) -> int:
         from ollim_bot.kernel.store.steps import holder_of_id

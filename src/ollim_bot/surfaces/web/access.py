@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import NotFound, OllimError, WrongInput
 from ollim_bot.kernel.base.paths import DataPaths
 from ollim_bot.kernel.base.settings import Secret
@@ -23,7 +24,7 @@ from ollim_bot.kernel.base.text import with_program
 from ollim_bot.kernel.store.codecs.record_codecs import KNOWN_BROWSERS
 from ollim_bot.kernel.store.file_store import FileStore
 from ollim_bot.kernel.store.files import FileLock, OsDisk
-from ollim_bot.kernel.values.ports import Clock, Status
+from ollim_bot.kernel.values.ports import Status
 from ollim_bot.kernel.values.surface_state import KnownBrowser, KnownBrowsers
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.frames import RequestRefused

@@ -17,10 +17,11 @@ from pathlib import Path
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from ollim_bot.kernel.base import loopback
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.loopback import Connections
 from ollim_bot.kernel.base.settings import Secret
 from ollim_bot.kernel.values.chat import ChatMessage
-from ollim_bot.kernel.values.ports import ChatService, Clock, OpenAttachment, Status
+from ollim_bot.kernel.values.ports import ChatService, OpenAttachment, Status
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.access import (
     BROWSER,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError
-from ollim_bot.kernel.values.ports import Clock
 from ollim_bot.kernel.values.views import ActingView, Preview, View, Views
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.frames import Json, RequestRefused

@@ -12,6 +12,7 @@ from functools import partial
 from html import escape
 from itertools import pairwise
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import OllimError
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.values.chat import Author, ChatMessage
@@ -22,7 +23,7 @@ from ollim_bot.kernel.values.events import (
     TextStreamed,
     TextWithdrawn,
 )
-from ollim_bot.kernel.values.ports import ChatService, Clock, TurnStart
+from ollim_bot.kernel.values.ports import ChatService, TurnStart
 from ollim_bot.surfaces.web.frames import (
     Json,
     activity_json,

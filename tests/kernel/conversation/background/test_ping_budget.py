@@ -12,8 +12,8 @@ from devtools.doubles.repeating_store import RepeatingStore
 from tests.kernel.conversation.background.scene import NOW
 from tests.kernel.conversation.scene import call
 
+from ollim_bot.features.settings.setting_commands import SettingCommands
 from ollim_bot.kernel.base.errors import WrongInput
-from ollim_bot.kernel.conversation.command_handlers import SettingCommands
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.values.pings import LARGEST_LIMIT
 

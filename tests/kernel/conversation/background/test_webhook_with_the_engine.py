@@ -10,8 +10,8 @@ from tests.kernel.conversation.background.real_scene import PING, REPORT, RealSc
 from tests.kernel.conversation.background.scene import NOW, webhook
 from tests.kernel.engine.scene import spoken
 
-from ollim_bot.features.webhooks.hook_requests import WebhookCall
 from ollim_bot.kernel.prompts.turn_prompts import read_screening
+from ollim_bot.kernel.values.hook_jobs import WebhookCall
 from ollim_bot.kernel.values.occurrences import OccurrenceState
 
 pytestmark = pytest.mark.real_engine

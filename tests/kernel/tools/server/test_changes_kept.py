@@ -13,9 +13,9 @@ from tests.kernel.store.files.data_directory import DataDirectory, QuickDisk
 from tests.kernel.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 from tests.stores import Stores
 
-from ollim_bot.features.tasks.breakdown_store import StepWriter
 from ollim_bot.kernel.base.ids import MessageId, TurnId
 from ollim_bot.kernel.base.job_kinds import JobKind
+from ollim_bot.kernel.changes.breakdown_store import StepWriter
 from ollim_bot.kernel.changes.change_journal import ChangeJournal
 from ollim_bot.kernel.changes.file_changes import FileChanges
 from ollim_bot.kernel.changes.item_answers import ItemAnswers

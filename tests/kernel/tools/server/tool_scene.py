@@ -13,6 +13,7 @@ from devtools.doubles.clock import ManualClock
 from tests.patience import patience
 from tests.stores import Stores, memory_stores, on_store
 
+from ollim_bot.kernel.base.clock import Clock
 from ollim_bot.kernel.base.errors import DeliveryFailed
 from ollim_bot.kernel.base.ids import MessageId, SessionId
 from ollim_bot.kernel.base.job_kinds import JobKind
@@ -28,7 +29,7 @@ from ollim_bot.kernel.values.due_items import DueItem
 from ollim_bot.kernel.values.jobs import Job, ReportMode
 from ollim_bot.kernel.values.occurrences import Occurrence
 from ollim_bot.kernel.values.pings import Charge, PingAllowed, PingBudget, PingVerdict
-from ollim_bot.kernel.values.ports import Clock, Tool, ToolAnswer
+from ollim_bot.kernel.values.ports import Tool, ToolAnswer
 from ollim_bot.kernel.values.runs import Intent, Run, RunKind, RunPolicy
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -9,9 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.features.tasks.breakdowns import checked_steps
-from ollim_bot.features.week.rehearsal_findings import warnings
-from ollim_bot.features.week.simulation import Assumptions
 from ollim_bot.kernel.base.errors import DuplicateId, NotFound, NotStored, StorageError, WrongInput
 from ollim_bot.kernel.base.job_kinds import JobKind
 from ollim_bot.kernel.base.moments import (
@@ -45,6 +42,7 @@ from ollim_bot.kernel.tools.tool_context import (
     whole_of,
 )
 from ollim_bot.kernel.values.agent_caller import LOOKS, MARKED, Does, asks
+from ollim_bot.kernel.values.breakdowns import checked_steps
 from ollim_bot.kernel.values.cards import Card
 from ollim_bot.kernel.values.changes import Changer
 from ollim_bot.kernel.values.chat import Author, ChatMessage, numbered_id
@@ -82,6 +80,7 @@ from ollim_bot.kernel.values.ports import JobRepository, ToolAnswer, ToolCall
 from ollim_bot.kernel.values.quiet import IN_QUIET_HOURS, quiet_until
 from ollim_bot.kernel.values.runtime_config import RuntimeConfig
 from ollim_bot.kernel.values.schedule import ScheduledJob
+from ollim_bot.kernel.values.simulation import Assumptions, warnings
 from ollim_bot.kernel.values.wishes import wish_from_words
 
 _MOST_MINUTES = 10 * 365 * 24 * 60

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ollim_bot.features.webhooks.hook_requests import KEPT_FOR, Acceptance, WebhookCall
 from ollim_bot.kernel.base.job_kinds import JobKey, JobKind
 from ollim_bot.kernel.store.connection import (
     Statements,
@@ -18,7 +17,7 @@ from ollim_bot.kernel.store.connection import (
 )
 from ollim_bot.kernel.store.file_store import parse_object, render_json
 from ollim_bot.kernel.store.run_ledger import LedgerRows
-from ollim_bot.kernel.values.hook_jobs import AcceptedCall
+from ollim_bot.kernel.values.hook_jobs import KEPT_FOR, Acceptance, AcceptedCall, WebhookCall
 from ollim_bot.kernel.values.occurrences import Occurrence
 
 _ENDED = (

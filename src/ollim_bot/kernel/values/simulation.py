@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -11,7 +11,9 @@ from heapq import heappop, heappush, merge
 from itertools import count, groupby, islice
 
 from ollim_bot.kernel.base.job_kinds import JobKey
-from ollim_bot.kernel.schedule.catch_up_decision import catch_up
+from ollim_bot.kernel.base.moments import WEEKDAYS
+from ollim_bot.kernel.base.text import joined
+from ollim_bot.kernel.values.catch_up_decision import catch_up
 from ollim_bot.kernel.values.decision import (
     BETWEEN_LATE_RUNS,
     WITHDRAWN,
@@ -45,6 +47,10 @@ from ollim_bot.kernel.values.schedule import (
 
 MOST_FIRES = 200_000
 USUAL_LENGTH = timedelta(minutes=2)
+SEVERAL = 3
+# More jobs would take a second to rehearse, and so many are sure to be due together.
+MOST_ASKED = 1000
+DAYS = 7
 
 
 class _QuietTable:
@@ -501,3 +507,63 @@ def caught_up(
         ),
     ]
     return fires, sum(one.older_count for one in (*plan.run, *missed))
+
+
+def warnings(
+    job: ScheduledJob, others: Collection[ScheduledJob], given: Assumptions
+) -> Sequence[str]:
+    """Short warnings about a new job; none if all is well, or if there are very many others."""
+    if len(others) > MOST_ASKED:
+        return ()
+    found = []
+    meets = _others_at_its_moment(job, others, given.now, given.zone)
+    if meets + 1 >= SEVERAL:
+        found.append(f"That is when {meets} others run.")
+    if days := _dry_days(job, others, given):
+        today = given.now.astimezone(given.zone).date()
+        found.append(f"The ping budget would run dry {which_days(days, today)}.")
+    return found
+
+
+def _others_at_its_moment(
+    job: ScheduledJob, others: Collection[ScheduledJob], now: datetime, zone: tzinfo
+) -> int:
+    moment = next_due(job, now, zone)
+    if moment is None:
+        return 0
+    # What comes so long from now is due at an odd second.
+    minute = moment.replace(second=0, microsecond=0)
+    before, end = minute - datetime.resolution, minute + timedelta(minutes=1)
+    enabled = (other for other in others if other.spec.enabled)
+    return sum(
+        len(same)
+        for same in by_timing(enabled, zone).values()
+        if (next_due(same[0], before, zone) or end) < end
+    )
+
+
+def _dry_days(
+    job: ScheduledJob, others: Collection[ScheduledJob], given: Assumptions
+) -> Sequence[date]:
+    """The days on which the job is refused a ping, or leaves too few for another job."""
+    if is_ordered(job) or not (job.spec.enabled and job.spec.background and job.spec.allow_ping):
+        return ()
+    after = rehearse([*others, job], given, DAYS)
+    own = {
+        fire.due.astimezone(given.zone).date()
+        for fire in after.fires
+        if fire.ping is Ping.REFUSED and key_of(fire.job) == key_of(job)
+    }
+    if after.dry_days == own:
+        return sorted(own)
+    before = rehearse(others, given, DAYS)
+    return sorted(own | (after.dry_days - before.dry_days))
+
+
+def which_days(days: Sequence[date], today: date) -> str:
+    """`today`, `on Tue`, `tomorrow and on Wed`, `on 5 days, first today`."""
+    near = {today: "today", today + timedelta(days=1): "tomorrow"}
+    names = [near.get(day) or f"on {WEEKDAYS[day.weekday()]}" for day in days]
+    if len(names) > 3:
+        return f"on {len(names)} days, first {names[0]}"
+    return joined(names)

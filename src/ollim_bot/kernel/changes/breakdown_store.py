@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, timedelta
 
-from ollim_bot.features.tasks.breakdowns import STEPS, Breakdown, Thing, steps_card, typing_card
 from ollim_bot.kernel.base.errors import OllimError, WrongInput
 from ollim_bot.kernel.base.ids import MessageId
 from ollim_bot.kernel.base.text import counted
@@ -20,6 +19,7 @@ from ollim_bot.kernel.store.steps import leave_update
 from ollim_bot.kernel.store.store import Store
 from ollim_bot.kernel.store.transaction import Transaction
 from ollim_bot.kernel.values.agent_caller import CONVERSATION
+from ollim_bot.kernel.values.breakdowns import STEPS, Breakdown, Thing, steps_card, typing_card
 from ollim_bot.kernel.values.cards import Card
 from ollim_bot.kernel.values.changes import TASK as PLACE_OF_TASK
 from ollim_bot.kernel.values.changes import Changer, ChangeRow, task_words
