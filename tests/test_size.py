@@ -16,7 +16,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
-    "lines": 108_254,
+    "lines": 108_248,
     "files": 431,
     "private functions that are named once": 1402,
     "private functions with fewer than six lines that are named once": 277,

@@ -91,7 +91,10 @@ def test_every_place_that_the_code_names_is_listed_for_removal(tmp_path: Path) -
         data.backups(),
         data.root.with_name(f"{data.root.name}.before-restore-2026-11-16"),
         config_folder({"HOME": str(home)}),
-        *(home / folder for folder in folders_in(ROOT / "src" / "ollim_bot" / "upkeep")),
+        *(
+            home / folder
+            for folder in folders_in(ROOT / "src" / "ollim_bot" / "features" / "install")
+        ),
     ]
     for place in named:
         shown = f"~/{place.relative_to(home)}"
