@@ -1,4 +1,8 @@
-"""The phone as a channel: it rings with what asks something, and shows when it is answered."""
+"""The phone as a channel: it rings with what asks something, and its buttons answer.
+
+Anyone who knows the topic of the replies can write there. So a line is looked at for one thing: a
+nonce that a button carries. Any other text does nothing.
+"""
 
 from __future__ import annotations
 

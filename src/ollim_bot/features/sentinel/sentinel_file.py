@@ -1,4 +1,4 @@
-"""The steps with which the sentinel delivers in the place of the bot.
+"""When the sentinel acts in the place of the bot, and the steps with which it delivers.
 
 A delivery is two steps: `begin_delivery` claims the occurrence and adds the message, before it is
 sent; `end_delivery` records by which ways it came. Where the database cannot take them, they are

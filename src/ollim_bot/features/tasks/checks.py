@@ -8,8 +8,6 @@ from ollim_bot.kernel.store.files import ReadOnlyJournal
 from ollim_bot.kernel.store.task_file import TaskFile
 from ollim_bot.kernel.upkeep.findings import Check, DoctorInput, Found, failed, passed
 
-_LOOK_AT_TASKS = "`ollim-bot tasks list` shows whether it is right."
-
 
 def check_tasks(given: DoctorInput) -> Found:
     try:
@@ -21,4 +19,5 @@ def check_tasks(given: DoctorInput) -> Found:
     yield passed(f"{counted(still_open, 'open task')} in tasks.md" if tasks else "none")
 
 
-CHECKS = (Check("tasks", check_tasks, _LOOK_AT_TASKS, place=120),)
+_LOOK = "`ollim-bot tasks list` shows whether it is right."
+CHECKS = (Check("tasks", check_tasks, _LOOK, place=120),)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TypeVar
 
 from ollim_bot.kernel.base.settings import ModelChoice, Settings
 from ollim_bot.kernel.engine.launcher import login_status
@@ -16,7 +15,7 @@ from ollim_bot.kernel.store.job_formats import JobFormat
 from ollim_bot.kernel.store.questions import reading
 from ollim_bot.kernel.store.steps import holder_of_id
 from ollim_bot.kernel.upkeep.findings import DoctorInput
-from ollim_bot.kernel.values.jobs import Job, RepositoryReport
+from ollim_bot.kernel.values.jobs import J, RepositoryReport
 from ollim_bot.kernel.values.provider import (
     LoginStatus,
     Provider,
@@ -24,8 +23,6 @@ from ollim_bot.kernel.values.provider import (
     choose_provider,
     names_provider,
 )
-
-J = TypeVar("J", bound=Job)
 
 
 def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
