@@ -16,10 +16,10 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
-    "lines": 108_432,
-    "files": 385,
-    "private functions that are named once": 1401,
-    "private functions with fewer than six lines that are named once": 277,
+    "lines": 108_401,
+    "files": 384,
+    "private functions that are named once": 1400,
+    "private functions with fewer than six lines that are named once": 274,
     "handlers of a storage error": 57,
     "handlers of every error": 58,
 }

@@ -10,10 +10,10 @@ from functools import partial
 
 from ollim_bot import __version__
 from ollim_bot.app.build import ConversationParts
-from ollim_bot.features import sessions
 from ollim_bot.features.about_me import about_me_view
 from ollim_bot.features.changes import changes_view
 from ollim_bot.features.doctor import health_view
+from ollim_bot.features.history import sessions
 from ollim_bot.features.jobs import jobs_view
 from ollim_bot.features.money import money_view
 from ollim_bot.features.runs import runs_view

@@ -12,7 +12,7 @@ from tests.surfaces.web.markup import TAGS, Markup, words_of
 from tests.surfaces.web.scene import SUNDAY, Scene
 from tests.surfaces.web.views import HOSTILE, full_day, waiting_line
 
-from ollim_bot.features.sessions import sessions_html
+from ollim_bot.features.history.sessions import sessions_html
 from ollim_bot.features.settings.settings_view import (
     GROUPS,
     PresentState,
