@@ -183,7 +183,7 @@ def test_a_place_that_the_environment_gives_needs_no_file(machine: FakeMachine) 
 
 def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path)
-    others = ("root", "lock_of", "jobs")
+    others = ("root", "lock_of", "jobs", "backups")
     names = [name for name in vars(DataPaths) if not name.startswith("_") and name not in others]
     found = {name: os.fspath(getattr(paths, name).relative_to(tmp_path)) for name in names}
     assert found == {
