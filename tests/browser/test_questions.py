@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 from tests.browser.scene import PageScene
 from tests.browser.test_views import fill
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -62,7 +63,7 @@ async def test_questions_are_answered_within_few_clicks(scene: PageScene) -> Non
     await person.begin()
     await person.go_to("Changes")
     await person.click(view.get_by_role("button", name="Undo"))
-    await expect(view.get_by_role("button", name="Undo").first).to_be_visible()
+    await eventually(lambda: fakes.changes.acts)
     assert (person.clicks <= 3, fakes.changes.acts[-1][:2]) == (True, ("web", "undo"))
 
     # Which calendar is stale?
@@ -76,5 +77,5 @@ async def test_questions_are_answered_within_few_clicks(scene: PageScene) -> Non
     await view.get_by_label("quiet_hours").first.fill("22:00-07:00")
     await person.click(view.get_by_role("button", name="Set quiet_hours"))
     told = ("web", "set", {"key": "quiet_hours", "value": "22:00-07:00"})
-    await expect(view.get_by_role("button", name="Set quiet_hours")).to_be_visible()
+    await eventually(lambda: fakes.settings.acts)
     assert (person.clicks <= 3, fakes.settings.acts) == (True, [told])
