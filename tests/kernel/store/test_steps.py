@@ -16,7 +16,7 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from tests.kernel.store.scene import NOW, StoreScene
 
-from ollim_bot.kernel.base.errors import StorageError
+from ollim_bot.kernel.base.errors import StorageError, Unreadable
 from ollim_bot.kernel.base.ids import SessionId
 from ollim_bot.kernel.store.connection import Connect, connect
 from ollim_bot.kernel.store.database_errors import (
@@ -76,6 +76,15 @@ def test_the_files_of_the_database_are_closed_to_others(scene: StoreScene) -> No
     scene.open().run(put("abc"))
     files = [*scene.state.glob("ollim.db*"), scene.state / "ballast"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+def test_a_thread_that_asks_after_the_end_is_refused_as_by_a_disk(scene: StoreScene) -> None:
+    database = scene.open()
+    database.run(put("abc"))
+    assert database.query(session) == "abc"
+    database.close()
+    with pytest.raises(Unreadable, match="it is closed"):
+        database.query(session)
 
 
 def test_after_a_refused_statement_no_other_one_is_committed_alone(scene: StoreScene) -> None:

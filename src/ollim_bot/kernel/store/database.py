@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.kernel.base.errors import StorageError, WriteFailed
+from ollim_bot.kernel.base.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.kernel.store.backend import ALONE, Backend
 from ollim_bot.kernel.store.connection import (
     BUSY_MILLISECONDS,
@@ -138,6 +138,8 @@ class Database:
 
     def query(self, question: Step[R]) -> R:
         with self._reading:
+            if self._is_closed:
+                raise Unreadable(self.path, "it is closed, since the bot ends")
             if self._reader is None:
                 self._reader = connect_for_reading(self.path)
             try:
