@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import thread as pool_threads
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import wraps
@@ -18,6 +19,8 @@ _TURNS_TO_SETTLE = 50
 # Looks at threads that work, by turns of the loop at first and then every millisecond. Each takes
 # longer on a busy machine, so that the threads have more time there too.
 _QUICK_LOOKS, _LOOKS = 20, 300
+# Who takes so many seconds of the processor within these looks computes, and is not held by a test.
+_COMPUTES, _MOST_LOOKS = 0.1, 100 * _LOOKS
 
 
 async def run_ready_tasks(at_most: int = _TURNS_TO_SETTLE) -> None:
@@ -66,11 +69,12 @@ def _working() -> set[pool_threads._WorkItem[Any]]:
 
 
 class PoolThreads:
-    """The work of pools, but for what a test holds: this has taken a third of a second."""
+    """The work of pools, but for what a test holds: it waits for a third of a second."""
 
     def __init__(self) -> None:
         self._held: WeakSet[pool_threads._WorkItem[Any]] = WeakSet()
         self._looks = 0
+        self._used = 0.0
 
     def look(self) -> bool:
         """Return whether a thread works, to be asked again after a millisecond if one does."""
@@ -78,9 +82,13 @@ class PoolThreads:
         if not working.difference(self._held):
             self._looks = 0
             return False
+        if not self._looks:
+            self._used = time.process_time()
         self._looks += 1
-        if self._looks == _LOOKS:
-            self._held.update(working)
+        if self._looks % _LOOKS == 0:
+            before, self._used = self._used, time.process_time()
+            if self._used - before < _COMPUTES or self._looks >= _MOST_LOOKS:
+                self._held.update(working)
         return True
 
     def is_idle(self) -> bool:
@@ -94,7 +102,7 @@ _pool_threads = PoolThreads()
 async def settle() -> None:
     """Let all tasks run until each waits for the clock, for something outside or for a held thread.
 
-    A thread is held if it works for about a third of a second.
+    A thread is held if it works for about a third of a second without the processor.
     """
     looks = 0
     await run_ready_tasks()
