@@ -350,7 +350,7 @@ class CurrentFiles:
         write_atomically(self._disk, self._path, line.encode(), PRIVATE)
 
     def claim(self, ask: Ask, epoch: int) -> None:
-        """Have this disk count from this lease on, whatever was changed on others before.
+        """Let this disk be the truth from this lease on, over earlier changes on other machines.
 
         Raises `StorageError`.
         """

@@ -72,8 +72,8 @@ def _asked(line: str, asked: AmbiguousIntent, now: datetime) -> LineReadings:
     whole = None if found or not needs_yes else _with_moment_at_an_end(line, now)
     if whole is not None or (needs_yes and not _names_another_day(found)):
         return _meant(whole or found[0].intent)
-    is_one = asked.reason != texts.ONE_AT_A_TIME
-    if is_one and not found and not vocabulary.names_time(line):
+    is_one_thing = asked.reason != texts.ONE_AT_A_TIME
+    if is_one_thing and not found and not vocabulary.names_time(line):
         return _meant(_as_task(without_frame(line), now))
     has_task = not vocabulary.tells_time(line.split())
     task = LineReading(_AS_TASK, _as_task(without_frame(line), now))

@@ -1,6 +1,6 @@
 """Owns the cards of due items: a card comes, comes again, waits, is answered, and is brought back.
 
-Whatever happens to an item goes through these steps: an open item has one message that asks for it,
+Every change of an item is one of these steps: an open item has one message that asks for it,
 and at most one planned time. The item, its message, the ledger, the update for the agent and the
 changes of job files are one step, so that a crash leaves all of it or none of it.
 """

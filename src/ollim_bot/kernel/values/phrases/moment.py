@@ -49,7 +49,7 @@ class ClockTime(NamedTuple):
     is_open: bool = False
 
 
-# The end of the quiet hours, for those who have none.
+# The hour of `first thing` without quiet hours; with them it would be their end.
 FIRST_THING = ClockTime((8,))
 
 

@@ -332,12 +332,12 @@ def _refuse_night(phrase: str) -> None:
     """Without quiet hours, `every 2 hours` would ring all night: whether it should is asked."""
     every = phrase if phrase.startswith(("every ", "each ")) else f"every {phrase}"
     found = _INTERVAL.match(every)
-    if found and found.lastgroup == "unit" and _awake_or_not(found, _NIGHT) != _awake_or_not(found):
+    if found and found.lastgroup == "unit" and _moments_of(found, _NIGHT) != _moments_of(found):
         ways = (f"{found[0]} {how}{every[found.end() :]}" for how in _ALL_DAY_OR_ALWAYS)
         raise Unclear("would come at night too", *ways)
 
 
-def _awake_or_not(every: re.Match[str], quiet: QuietHours | None = None) -> object:
+def _moments_of(every: re.Match[str], quiet: QuietHours | None = None) -> object:
     try:
         return _interval(every, quiet)
     except _Listed as listed:
